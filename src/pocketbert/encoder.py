@@ -1,0 +1,209 @@
+"""BERT, all of it: embeddings, attention, add & norm, feed-forward, layers, pooler.
+
+Devlin et al. 2019, "BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding", section 3,
+on the encoder of Vaswani et al. 2017, "Attention Is All You Need". Post-norm: each sublayer's result is added to
+its input, and the sum is normalised.
+
+Shapes at the end of a line: B sentences, T tokens, H width, A heads, D = H / A width of a head, F feed-forward.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from pocketbert.config import Config
+from pocketbert.errors import UserError
+
+
+def _gelu_tanh(x: Tensor) -> Tensor:
+    return F.gelu(x, approximate="tanh")
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,
+    "gelu_new": _gelu_tanh,
+    "gelu_pytorch_tanh": _gelu_tanh,
+    "relu": F.relu,
+    "silu": F.silu,
+    "swish": F.silu,
+    "tanh": torch.tanh,
+}
+
+
+@dataclass
+class Encoding:
+    """What an encoder says about a batch."""
+
+    last_hidden_state: Tensor  # (B, T, H)
+    pooler_output: Tensor  # (B, H)
+    hidden_states: tuple[Tensor, ...] | None = None  # layers + 1 of (B, T, H): the embeddings, then every layer
+    attentions: tuple[Tensor, ...] | None = None  # layers of (B, A, T, T): rows sum to one
+
+
+class Embeddings(nn.Module):
+    """A token is the sum of its word, its place and its segment, normalised."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        # The padding row gets no gradient: padding is nothing that could be learned.
+        self.word = nn.Embedding(config.vocabulary, config.width, padding_idx=config.padding_id)
+        self.position = nn.Embedding(config.positions, config.width)
+        self.token_type = nn.Embedding(config.token_types, config.width)
+        self.norm = nn.LayerNorm(config.width, eps=config.norm_epsilon)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor | None) -> Tensor:
+        length = input_ids.shape[1]
+        if length > self.position.num_embeddings:
+            raise UserError(
+                f"{length} tokens, but this model has positions for {self.position.num_embeddings}; "
+                f"tokenise with max_length={self.position.num_embeddings}"
+            )
+        if token_type_ids is None:
+            types = self.token_type.weight[0]  # (H)
+        else:
+            types = self.token_type(token_type_ids)  # (B, T, H)
+        summed = self.word(input_ids) + types + self.position.weight[:length]  # (B, T, H)
+        return self.dropout(self.norm(summed))
+
+
+class Attention(nn.Module):
+    """Multi-head scaled dot-product attention: softmax(QKᵀ/√D) V, for A heads at once."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.heads = config.heads
+        # Query, key and value are three H x H matrices; stacked, they are one product instead of three.
+        self.query_key_value = nn.Linear(config.width, 3 * config.width)
+        self.output = nn.Linear(config.width, config.width)
+        self.dropout = config.attention_dropout
+
+    def forward(self, x: Tensor, mask: Tensor | None, want_map: bool = False) -> tuple[Tensor, Tensor | None]:
+        b, t, h = x.shape
+        stacked = self.query_key_value(x).view(b, t, 3, self.heads, h // self.heads)  # (B, T, 3, A, D)
+        query, key, value = stacked.permute(2, 0, 3, 1, 4)  # 3 of (B, A, T, D)
+        dropout = self.dropout if self.training else 0.0
+        attention_map = None
+        if want_map:
+            mixed, attention_map = attend_by_formula(query, key, value, mask, dropout)
+        else:
+            mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
+        return self.output(mixed.transpose(1, 2).reshape(b, t, h)), attention_map  # (B, T, H)
+
+
+def attend_by_formula(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """The same attention written out, for those who want to see the map. Dropout falls on the map's entries."""
+    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])  # (B, A, T, T)
+    if mask is not None:
+        scores = scores + mask
+    attention_map = F.dropout(scores.softmax(dim=-1), dropout)  # (B, A, T, T)
+    return attention_map @ value, attention_map  # (B, A, T, D)
+
+
+class Layer(nn.Module):
+    """Attention, add & norm, feed-forward, add & norm."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.attention = Attention(config)
+        self.attention_norm = nn.LayerNorm(config.width, eps=config.norm_epsilon)
+        self.inner = nn.Linear(config.width, config.inner)
+        self.activation = ACTIVATIONS[config.activation]
+        self.outer = nn.Linear(config.inner, config.width)
+        self.outer_norm = nn.LayerNorm(config.width, eps=config.norm_epsilon)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, x: Tensor, mask: Tensor | None, want_map: bool = False) -> tuple[Tensor, Tensor | None]:
+        attended, attention_map = self.attention(x, mask, want_map)  # (B, T, H)
+        x = self.attention_norm(x + self.dropout(attended))
+        inner = self.activation(self.inner(x))  # (B, T, F)
+        return self.outer_norm(x + self.dropout(self.outer(inner))), attention_map
+
+
+class Encoder(nn.Module):
+    """BERT: token ids in, one vector a token and one a sentence out.
+
+    Args:
+        config: the shape.
+        seed: the fresh weights are drawn from it, and from nothing else. None: a shape without numbers (on torch's
+            meta device), to count or to fill from a file.
+    """
+
+    def __init__(self, config: Config, seed: int | None = 0) -> None:
+        super().__init__()
+        self.config = config
+        with torch.device("meta"):
+            self.embeddings = Embeddings(config)
+            self.layers = nn.ModuleList(Layer(config) for _ in range(config.layers))
+            self.pooler = nn.Linear(config.width, config.width)
+        if seed is not None:
+            initialise(self, config.initial_std, seed)
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        *,
+        hidden_states: bool = False,
+        attentions: bool = False,
+    ) -> Encoding:
+        """Encode a batch.
+
+        Args:
+            input_ids: (B, T) rows of the word table.
+            attention_mask: (B, T) 1 for a token, 0 for padding; None: no padding.
+            token_type_ids: (B, T) 0 for the first segment, 1 for the second; None: all first.
+            hidden_states: also give the embeddings' and every layer's result.
+            attentions: also give every layer's attention map (by the written-out formula).
+        """
+        x = self.embeddings(input_ids, token_type_ids)  # (B, T, H)
+        mask = additive_mask(attention_mask, x.dtype)
+        states, maps = [x], []
+        for layer in self.layers:
+            x, attention_map = layer(x, mask, attentions)
+            states.append(x)
+            maps.append(attention_map)
+        return Encoding(
+            last_hidden_state=x,
+            pooler_output=self.pool(x[:, 0]),
+            hidden_states=tuple(states) if hidden_states else None,
+            attentions=tuple(maps) if attentions else None,
+        )
+
+    def pool(self, first: Tensor) -> Tensor:
+        """The sentence vector that next-sentence prediction trained: dense and tanh over [CLS]."""
+        return torch.tanh(self.pooler(first))  # (B, H)
+
+
+def additive_mask(attention_mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+    """0 where a token may be seen, the lowest number where not; None where nothing is hidden (the fast case)."""
+    if attention_mask is None or bool(attention_mask.all()):
+        return None
+    return (1 - attention_mask[:, None, None, :].to(dtype)) * torch.finfo(dtype).min  # (B, 1, 1, T)
+
+
+def initialise(module: nn.Module, std: float, seed: int) -> None:
+    """BERT's fresh weights: normal(0, std) matrices, zero biases, norms that do nothing, a zero padding row."""
+    generator = torch.Generator().manual_seed(seed)
+    module.to_empty(device="cpu")
+    with torch.no_grad():
+        for name, weight in module.named_parameters():
+            owner = module.get_submodule(name.rpartition(".")[0])
+            if isinstance(owner, nn.LayerNorm):
+                weight.fill_(1.0 if name.endswith("weight") else 0.0)
+            elif weight.ndim == 1:
+                weight.zero_()
+            elif isinstance(owner, nn.LSTM):  # only in a head; BERT's small std would leave its gates asleep
+                bound = owner.hidden_size**-0.5
+                weight.uniform_(-bound, bound, generator=generator)
+            else:
+                weight.normal_(0.0, std, generator=generator)
+            if isinstance(owner, nn.Embedding) and owner.padding_idx is not None:
+                weight[owner.padding_idx].zero_()

@@ -1,0 +1,9 @@
+"""The one exception a person causes and can mend.
+
+`UserError` says what was wrong, where, and what to do. The command line prints it without a traceback and exits
+with code 2; every other exception is a fault of ours, and keeps its traceback.
+"""
+
+
+class UserError(ValueError):
+    """Something the person can mend: a file, a flag, a setting. The message names it and says what to do."""

@@ -1,0 +1,125 @@
+"""Files that appear whole or not at all: write beside, fsync, rename.
+
+A reader never sees half a file, and a power cut leaves either the old one or the new one. Temporary names are
+unique per writer and start with a dot, so that two processes never share one and a listing does not show them.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pocketbert.errors import UserError
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}.part")
+
+
+def _sync(path: Path) -> None:
+    """Push a file's bytes, or a folder's names, to the disk. Windows cannot open folders; its rename is synced."""
+    if os.name == "nt" and path.is_dir():
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _cannot_write(path: Path, error: OSError) -> UserError:
+    return UserError(f"{path}: cannot write: {error.strerror or error}; check the path, permissions and free space")
+
+
+@contextlib.contextmanager
+def new_file(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a temporary path to write to; rename it to `path` when the block ends well, remove it when not."""
+    path = Path(path)
+    part = _beside(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield part
+        _sync(part)
+        os.replace(part, path)
+        _sync(path.parent)
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def new_folder(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Path]:
+    """Give a temporary folder to fill; rename it to `path` when the block ends well, remove it when not.
+
+    A folder with something in it is never replaced unless `overwrite` says so.
+    """
+    path = Path(path).absolute()
+    if path.exists() and not overwrite and (not path.is_dir() or any(path.iterdir())):
+        raise UserError(f"{path}: already exists; name another folder, or ask to overwrite this one")
+    part = _beside(path)
+    try:
+        part.mkdir(parents=True)
+        yield part
+        for file in part.rglob("*"):
+            _sync(file)
+        _sync(part)
+        _swap_in(part, path)
+        _sync(path.parent)
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _swap_in(part: Path, path: Path) -> None:
+    old = _beside(path)
+    if path.exists():
+        os.replace(path, old)
+    os.replace(part, path)
+    if old.is_dir():
+        shutil.rmtree(old)
+    else:
+        old.unlink(missing_ok=True)
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    with new_file(path) as part:
+        part.write_text(text, encoding="utf-8")
+
+
+def write_json(path: str | os.PathLike[str], value: Any) -> None:
+    """Sorted keys and a final newline: the same value is the same bytes."""
+    write_text(path, json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_json(path: str | os.PathLike[str], *, most_bytes: int = 50_000_000) -> Any:
+    """A JSON file, or an error that names it. The size is looked at before anything is read."""
+    path = Path(path)
+    try:
+        size = path.stat().st_size
+        if size > most_bytes:
+            raise UserError(f"{path}: {size:,} bytes; a JSON file here is at most {most_bytes:,}")
+        return json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot read: {error.strerror}") from error
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: not JSON: {error}") from error
+    except RecursionError:
+        raise UserError(f"{path}: not a JSON we read: it is nested too deeply") from None
+
+
+def home() -> Path:
+    """Where pocketbert keeps what a person imported or downloaded: POCKETBERT_HOME, else the usual data folder."""
+    given = os.environ.get("POCKETBERT_HOME")
+    if given:
+        return Path(given).expanduser()
+    if os.name == "nt":
+        return Path(os.environ.get("LOCALAPPDATA", "~")).expanduser() / "pocketbert"
+    return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "pocketbert"

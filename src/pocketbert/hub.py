@@ -1,0 +1,60 @@
+"""Models on the Hugging Face Hub: fetch the few files we read, into the Hub's own cache, and say so when we cannot.
+
+This is the only module that may open a connection, and only for a name the person gave.
+"""
+
+from pathlib import Path
+
+from pocketbert.errors import UserError
+
+READ = [
+    "config.json",
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "model-*-of-*.safetensors",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.txt",
+]
+PICKLE = "pytorch_model.bin"
+PATIENCE = 5.0  # seconds to wait for the Hub's first answer
+
+
+def looks_like_hub_name(name: str) -> bool:
+    """`owner/model`: one slash, no more, none of the marks of a path."""
+    parts = name.split("/")
+    return len(parts) == 2 and all(parts) and not name.startswith((".", "~", "/")) and "\\" not in name
+
+
+def fetch(name: str, *, revision: str | None = None, pickle: bool = False) -> Path:
+    """The folder of a model on the Hub, downloaded if it is not in the cache. Only the files we read."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import (
+        HFValidationError,
+        LocalEntryNotFoundError,
+        OfflineModeIsEnabled,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
+
+    which = f"'{name}'" + (f" at revision '{revision}'" if revision else "")
+    patterns = [*READ, PICKLE] if pickle else READ
+    try:
+        folder = Path(snapshot_download(name, revision=revision, allow_patterns=patterns, etag_timeout=PATIENCE))
+    except (LocalEntryNotFoundError, OfflineModeIsEnabled, ConnectionError, TimeoutError) as error:
+        raise UserError(
+            f"{which} is not in the local cache and the Hub cannot be reached. Without a network, use a model that is "
+            f"at hand (pocketbert models) or the path of a folder"
+        ) from error
+    except RevisionNotFoundError as error:
+        raise UserError(f"{which}: the Hub has the model but not this revision") from error
+    except RepositoryNotFoundError as error:
+        raise UserError(f"{which}: no such model on the Hub (or it is private); look at its spelling") from error
+    except HFValidationError as error:
+        raise UserError(f"{which}: neither a folder, nor a name of a model, nor one the Hub allows: {error}") from error
+    if not pickle and not any(folder.glob("*.safetensors")):
+        raise UserError(
+            f"{which} has no safetensors on the Hub. If it has {PICKLE}, a pickle, which can run code when read, and "
+            f"you trust its origin, convert it once: pocketbert models import {name} --allow-pickle"
+        )
+    return folder

