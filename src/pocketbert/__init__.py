@@ -11,10 +11,13 @@ __version__ = "0.1.0"
 _WHERE = {
     "Config": "pocketbert.config",
     "Encoder": "pocketbert.encoder",
+    "Task": "pocketbert.tasks",
     "Tokenizer": "pocketbert.tokenizer",
     "UserError": "pocketbert.errors",
+    "check_task": "pocketbert.tasks",
     "load_encoder": "pocketbert.models",
     "load_pretraining": "pocketbert.models",
+    "load_task": "pocketbert.tasks",
     "load_tokenizer": "pocketbert.models",
     "save_model": "pocketbert.checkpoints",
 }

@@ -1,4 +1,4 @@
-"""Models on the Hugging Face Hub: fetch the few files we read, into the Hub's own cache, and say so when we cannot.
+"""The Hugging Face Hub: fetch the few files we read, into the Hub's own cache, and say so when we cannot.
 
 This is the only module that may open a connection, and only for a name the person gave.
 """
@@ -58,3 +58,18 @@ def fetch(name: str, *, revision: str | None = None, pickle: bool = False) -> Pa
             f"you trust its origin, convert it once: pocketbert models import {name} --allow-pickle"
         )
     return folder
+
+
+def fetch_data(dataset: str, path: str, *, revision: str | None = None) -> Path:
+    """One file of a data set on the Hub."""
+    from huggingface_hub import hf_hub_download
+
+    try:
+        found = hf_hub_download(dataset, path, repo_type="dataset", revision=revision, etag_timeout=PATIENCE)
+    except (OSError, ValueError) as error:  # the library's own, HTTP ones included, are one of these
+        first = str(error).strip().split("\n")[0]
+        raise UserError(
+            f"cannot get {path} of {dataset} from the Hub: {first}. "
+            "Check the connection (and that HF_HUB_OFFLINE is not set), or put the files in a data folder"
+        ) from error
+    return Path(found)

@@ -1,0 +1,1 @@
+"""One file per built-in task. A new file with a `@builtin` function in it is found, listed and tested."""

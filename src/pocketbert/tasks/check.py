@@ -1,0 +1,263 @@
+"""What is in a task, before any training: the same checks for `pocketbert check` and for the trainer.
+
+Everything is linear in the number of rows: texts are compared by a hash of their normalised form.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from pocketbert.tasks.registry import sources
+from pocketbert.tasks.split import keys, normalise
+from pocketbert.tasks.task import Split, Task
+
+# UTF-8 read as Latin-1 or Windows text: Ã or Â and a sign of the upper half; or a character that was
+# already lost.
+DAMAGE = re.compile("[ÃÂ][\u0080-\u00bf]|â€[\u0080-\u00ff™œ˜]|\ufffd|ï»¿")
+MANY_TIMES = 10  # a class this many times larger than another is said aloud
+
+
+@dataclass(frozen=True)
+class SplitCheck:
+    """What one split holds."""
+
+    rows: int
+    labelled: bool
+    reason: str
+    balance: dict[str, int]
+    tokens: dict[str, Any]  # percentiles of the length, in the unit it names
+    empty: int
+    duplicates: int
+    damaged: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+
+@dataclass(frozen=True)
+class Check:
+    """What a task holds, what is wrong with it, and what will happen because of it."""
+
+    task: str
+    splits: dict[str, SplitCheck]
+    errors: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "task": self.task,
+            "labels": self.labels,
+            "splits": {name: split.to_dict() for name, split in self.splits.items()},
+            "errors": self.errors,
+            "warnings": self.warnings,
+            "said": self.said,
+        }
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """How many rows that are scored were in the texts that were learnt from."""
+
+    shared: int
+    rows: int
+    related: bool  # two built-in tasks known to hold the same sentences
+    message: str
+
+    @property
+    def serious(self) -> bool:
+        """More than stray repeats: scores would be too good to be true."""
+        return self.shared > 0 and self.shared >= 0.01 * self.rows
+
+
+def check_task(task: Task, tokenizer: Callable[..., Any] | None = None, max_length: int = 128) -> Check:
+    """Look at every split. Errors stop training; warnings say what will happen.
+
+    `tokenizer(texts, seconds)` gives an object with `.lengths`; without one, lengths are words between
+    spaces.
+    """
+    errors: list[str] = []
+    warnings: list[str] = list(task.suspicions)
+    row_keys = {name: keys(split) for name, split in task.splits.items()}
+    splits = {
+        name: _look(split, task.labels, row_keys[name], _lengths(split, tokenizer, max_length))
+        for name, split in task.splits.items()
+    }
+    for name, seen in splits.items():
+        _warn(name, seen, max_length, errors, warnings)
+    _balance(splits, errors, warnings)
+    _between(task, row_keys, warnings)
+    return Check(task.name, splits, errors, warnings, list(task.said), list(task.labels))
+
+
+def _lengths(split: Split, tokenizer: Callable[..., Any] | None, max_length: int) -> dict[str, Any]:
+    if tokenizer is not None and len(split):
+        lengths = np.asarray(tokenizer(split.texts, split.seconds).lengths)
+    else:
+        words = (len(text.split()) for text in split.texts)
+        more = (len(text.split()) for text in split.seconds) if split.seconds is not None else None
+        both = words if more is None else (one + two for one, two in zip(words, more, strict=True))
+        lengths = np.fromiter(both, dtype=np.int64, count=len(split))
+    if not len(lengths):
+        lengths = np.zeros(1, dtype=np.int64)
+    return {
+        "unit": "words" if tokenizer is None else "tokens",
+        "p50": int(np.percentile(lengths, 50)),
+        "p95": int(np.percentile(lengths, 95)),
+        "max": int(lengths.max()),
+        "max_length": max_length,
+        "truncated_share": round(float((lengths > max_length).mean()), 4),
+    }
+
+
+def _look(split: Split, labels: tuple[str, ...], row_keys: list[str], tokens: dict[str, Any]) -> SplitCheck:
+    counts = np.zeros(len(labels), int) if split.labels is None else np.bincount(split.labels, minlength=len(labels))
+    texts: list[Iterable[str]] = [split.texts] if split.seconds is None else [split.texts, split.seconds]
+    return SplitCheck(
+        rows=len(split),
+        labelled=split.labelled,
+        reason=split.reason,
+        balance={} if split.labels is None else {name: int(n) for name, n in zip(labels, counts, strict=True)},
+        tokens=tokens,
+        empty=sum(any(not text.strip() for text in row) for row in zip(*texts, strict=True)),
+        duplicates=len(row_keys) - len(set(row_keys)),
+        damaged=sum(any(DAMAGE.search(text) for text in row) for row in zip(*texts, strict=True)),
+    )
+
+
+def _warn(name: str, seen: SplitCheck, max_length: int, errors: list[str], warnings: list[str]) -> None:
+    if not seen.rows:
+        errors.append(f"{name}: there are no rows")
+        return
+    if not seen.labelled:
+        then = "there is nothing to learn from" if name == "train" else "it can be predicted, and will never be scored"
+        (errors if name == "train" else warnings).append(f"{name}: {seen.reason}; {then}")
+    if seen.empty == seen.rows:
+        errors.append(f"{name}: every text is empty; is the text column the right one?")
+    elif seen.empty:
+        warnings.append(f"{name}: {_rows(seen.empty)} an empty text; a model can only guess there")
+    if seen.duplicates and seen.labelled:
+        weigh = "count more than others in training" if name == "train" else "count more than others in the score"
+        warnings.append(f"{name}: {_rows(seen.duplicates, 'repeats', 'repeat')} an earlier text: repeats {weigh}")
+    if seen.damaged:
+        warnings.append(
+            f"{name}: {_rows(seen.damaged)} signs of damaged encoding (such as Ã© for é): "
+            "these words will be read as pieces of nonsense; read the file with its true encoding"
+        )
+    share, unit = seen.tokens["truncated_share"], seen.tokens["unit"]
+    if share > 0:
+        least = " (at least: tokens are more than words)" if unit == "words" else ""
+        warnings.append(
+            f"{name}: {share:.1%} of texts are longer than {max_length} {unit}{least}; their ends will be "
+            "cut off. "
+            "Raise --max-length if the end matters"
+        )
+
+
+def _rows(count: int, one: str = "has", many: str = "have") -> str:
+    return f"1 row {one}" if count == 1 else f"{count:,} rows {many}"
+
+
+def _balance(splits: dict[str, SplitCheck], errors: list[str], warnings: list[str]) -> None:
+    train = splits.get("train")
+    if train is None:
+        errors.append("train: there is no such split")
+        return
+    if not train.labelled or not train.rows:
+        return
+    present = {label: count for label, count in train.balance.items() if count}
+    if len(present) < 2:
+        errors.append(f"train: one class only ({', '.join(present)}); a classifier needs two or more")
+        return
+    if train.rows >= 20 and len(present) > train.rows / 2:
+        errors.append(
+            f"train: {len(present):,} different labels in {train.rows:,} rows: is the label column an "
+            "identifier, or "
+            "a number to predict? Name the right one with --label"
+        )
+        return
+    too_few = ("no example: they will never be predicted", "one example: too few to learn from")
+    for count, what in enumerate(too_few):
+        few = [label for label, n in train.balance.items() if n == count]
+        if few:
+            more = f" and {len(few) - 5:,} more" if len(few) > 5 else ""
+            warnings.append(f"train: labels with {what}: {', '.join(map(repr, few[:5]))}{more}")
+    largest, smallest = max(present, key=lambda it: present[it]), min(present, key=lambda it: present[it])
+    if present[largest] >= MANY_TIMES * present[smallest]:
+        share = present[largest] / train.rows
+        warnings.append(
+            f"train: {largest!r} has {present[largest]:,} examples, {smallest!r} {present[smallest]:,}: "
+            "always saying "
+            f"{largest!r} is right in {share:.0%}; look at each class's score, and at class weights"
+        )
+
+
+def _between(task: Task, row_keys: dict[str, list[str]], warnings: list[str]) -> None:
+    """Texts in two splits, and one text with two labels."""
+    distinct = {name: set(them) for name, them in row_keys.items()}
+    names = list(distinct)
+    for position, one in enumerate(names):
+        for other in names[position + 1 :]:
+            shared = len(distinct[one] & distinct[other])
+            if shared:
+                are = "text is" if shared == 1 else "texts are"
+                then = f": {other} will look easier than new text is" if task.splits[other].labelled else ""
+                warnings.append(f"{shared:,} {are} in both {one} and {other} (spelling aside){then}")
+    first: dict[str, int] = {}
+    two: set[str] = set()
+    for name, split in task.splits.items():
+        if split.labels is None:
+            continue
+        for key, label in zip(row_keys[name], split.labels.tolist(), strict=True):
+            if first.setdefault(key, label) != label:
+                two.add(key)
+    if two:
+        have = "text has" if len(two) == 1 else "texts have"
+        warnings.append(f"{len(two):,} {have} two different labels: no model can be right on all of them")
+
+
+def _comparable(split: Split, other: Split) -> set[str]:
+    """What to compare: whole rows, or each sentence alone when pairs meet single texts."""
+    if (split.seconds is None) == (other.seconds is None) or split.seconds is None:
+        return set(keys(split))
+    return {normalise(text) for text in (*split.texts, *split.seconds)}
+
+
+def overlap(one: Split, other: Split) -> int:
+    """How many normalised texts occur in both."""
+    return len(_comparable(one, other) & _comparable(other, one))
+
+
+def check_overlap(trained_on: Task, scored_on: Task, split: str = "test") -> Overlap:
+    """How much of what is scored was learnt from: train, and dev, which chooses the model."""
+    scored = scored_on.split(split)
+    learnt: set[str] = set()
+    for name in ("train", "dev"):
+        if name in trained_on.splits and (trained_on is not scored_on or name != split):
+            learnt |= _comparable(trained_on.splits[name], scored)
+    if scored.seconds is not None and trained_on.pair != scored_on.pair:
+        rows = zip(scored.texts, scored.seconds, strict=True)
+        shared = sum(normalise(one) in learnt or normalise(two) in learnt for one, two in rows)
+    else:
+        shared = sum(key in learnt for key in keys(scored))
+    related = trained_on.name != scored_on.name and _family(trained_on) == _family(scored_on) != ""
+    share = shared / max(1, len(scored))
+    message = (
+        f"{shared:,} of {len(scored):,} texts ({share:.1%}) of {scored_on.name}:{split} are among the "
+        "texts of "
+        f"{trained_on.name} that were learnt from"
+    )
+    found = Overlap(shared, len(scored), related, message)
+    if not found.serious:
+        return found
+    kin = f" ({trained_on.name} and {scored_on.name} are cut from the same reviews)" if related else ""
+    return replace(found, message=f"{message}{kin}: the score would be too good to be true")
+
+
+def _family(task: Task) -> str:
+    source = sources().get(task.name)
+    return source.family if source is not None else ""

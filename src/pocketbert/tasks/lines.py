@@ -1,0 +1,118 @@
+"""Lines of a text file, read in bounded memory: gzip or plain, any encoding, and errors that say where.
+
+Lines end at a newline and nowhere else: `str.splitlines` would also cut at the exotic separators that real
+reviews contain. A line longer than the limit is refused before it is held whole.
+"""
+
+import contextlib
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from pocketbert.errors import UserError
+
+MOST_IN_A_FIELD = 10_000_000  # characters
+MOST_IN_A_LINE = 20_000_000  # bytes: one full field, its neighbours, and multi-byte letters
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn what the system says about a file into what a person can do about it."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise UserError(f"{path}: this is a folder; name a file") from None
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise UserError(
+            f"{path}: the gzip data is damaged or cut short ({error}); get or make the file again"
+        ) from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot read: {error.strerror or error}") from error
+
+
+def open_bytes(path: Path) -> IO[bytes]:
+    """The file's bytes, unpacked if it is gzip, whatever its name says."""
+    with path.open("rb") as file:
+        packed = file.read(2) == b"\x1f\x8b"
+    return gzip.open(path, "rb") if packed else path.open("rb")  # type: ignore[return-value]
+
+
+def head(path: Path, size: int = 1 << 20) -> bytes:
+    """The first bytes, for guessing a format."""
+    with reading(path), open_bytes(path) as file:
+        return file.read(size)
+
+
+def known_encoding(name: str) -> str:
+    try:
+        "".encode(name)
+    except LookupError:
+        raise UserError(f"unknown encoding {name!r}; try utf-8, latin-1, cp1252 or utf-16") from None
+    return name
+
+
+def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
+    """(line number, line with its end) for each line of the file."""
+    bytewise = "\n".encode(known_encoding(encoding)) == b"\n"
+    with reading(path), open_bytes(path) as file:
+        lines = _decoded(path, file, encoding) if bytewise else _wide(path, file, encoding)
+        for number, line in enumerate(lines, start=1):
+            at = line.find("\0")
+            if at >= 0:
+                raise UserError(
+                    f"{path}: line {number} has a NUL character (position {at + 1}); this is not a text "
+                    "file, or it "
+                    "is damaged or in another encoding: save it again as UTF-8 text"
+                )
+            yield number, line
+
+
+def _too_long(path: Path, number: int) -> UserError:
+    return UserError(
+        f"{path}: line {number} is longer than {MOST_IN_A_LINE // 1_000_000} MB; is it one row a line? "
+        "Split the row, or shorten its text: a model reads only the first words of it"
+    )
+
+
+def _decoded(path: Path, file: IO[bytes], encoding: str) -> Iterator[str]:
+    """Line by line in bytes, so that a wrong byte can be named with its line."""
+    number = 0
+    while data := file.readline(MOST_IN_A_LINE + 1):
+        number += 1
+        if len(data) > MOST_IN_A_LINE:
+            raise _too_long(path, number)
+        if number == 1 and data.startswith(b"\xef\xbb\xbf"):
+            data = data[3:]
+        try:
+            yield data.decode(encoding)
+        except UnicodeDecodeError as error:
+            if number == 1 and data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+                raise UserError(f"{path}: this looks like UTF-16; say so with --encoding utf-16") from None
+            raise UserError(
+                f"{path}: line {number}, byte {error.start + 1} is 0x{data[error.start]:02X}, which is "
+                f"not {encoding}; "
+                "if the file is Latin-1 or Windows text say so with --encoding latin-1 (or cp1252), "
+                "or save it again as UTF-8"
+            ) from None
+
+
+def _wide(path: Path, file: IO[bytes], encoding: str) -> Iterator[str]:
+    """Encodings such as UTF-16, whose line ends are not one byte."""
+    number = 0
+    with io.TextIOWrapper(file, encoding=encoding, newline="\n") as text:
+        while True:
+            number += 1
+            try:
+                line = text.readline(MOST_IN_A_LINE + 1)
+            except UnicodeError as error:
+                raise UserError(f"{path}: near line {number}: not {encoding}: {error}") from None
+            if not line:
+                return
+            if len(line) > MOST_IN_A_LINE:
+                raise _too_long(path, number)
+            yield line

@@ -1,0 +1,86 @@
+"""From what a person types to a Task: a built-in name, a file, a folder, or three files."""
+
+import difflib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pocketbert.errors import UserError
+from pocketbert.tasks.own import load_own
+from pocketbert.tasks.registry import load_builtin, sources
+from pocketbert.tasks.task import Task
+
+Place = str | Path
+
+
+def load_task(
+    source: Place | Sequence[Place],
+    *,
+    text: str | None = None,
+    text2: str | None = None,
+    label: str | None = None,
+    seed: int = 0,
+    labels_are_real: bool = False,
+    hub: bool = False,
+    encoding: str = "utf-8",
+) -> Task:
+    """A task from a built-in name, or from a file, a folder, or three files (train, dev, test).
+
+    `text`, `text2` and `label` name columns of one's own files. `seed` cuts one's own files; built-in tasks
+    are cut once and for all. `labels_are_real` keeps labels that look like placeholders. `hub` allows a
+    download.
+    """
+    given = [source] if isinstance(source, str | Path) else list(source)
+    if len(given) == 1 and isinstance(given[0], str):
+        if given[0] in sources():
+            if text or text2 or label:
+                raise UserError(
+                    f"{given[0]} is a built-in task: its columns are known; leave --text, --text2 and --label out"
+                )
+            return load_builtin(given[0], hub=hub, labels_are_real=labels_are_real)
+        if "," in given[0] and not Path(given[0]).exists():
+            given = list(given[0].split(","))
+    paths = [Path(place).expanduser() for place in given]
+    for path in paths:
+        if not path.exists():
+            raise UserError(_unknown(str(path)))
+    return load_own(
+        paths,
+        text=text,
+        text2=text2,
+        label=label,
+        seed=seed,
+        labels_are_real=labels_are_real,
+        encoding=encoding,
+    )
+
+
+def _unknown(name: str) -> str:
+    names = list(sources())
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    return f"{name}: no such file, folder or built-in task{hint or '.'} Built-in tasks are: {', '.join(names)}"
+
+
+def list_tasks() -> list[dict[str, Any]]:
+    """Every built-in task, with the rows of each split where its data are at hand."""
+    listed = []
+    for name, source in sources().items():
+        about: dict[str, Any] = {
+            "name": name,
+            "description": source.description,
+            "labels": list(source.labels),
+            "pair": source.pair,
+            "licence": source.licence,
+            "hub": source.hub.dataset if source.hub is not None else None,
+            "splits": {},
+        }
+        try:
+            task = load_builtin(name)
+            about["splits"] = {
+                it: {"rows": len(split), "labelled": split.labelled} for it, split in task.splits.items()
+            }
+        except UserError as error:
+            about["error"] = str(error)
+        listed.append(about)
+    return listed

@@ -1,0 +1,222 @@
+"""A person's own data: one file (split for them), a folder with train, dev and test files, or three files."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pocketbert.errors import UserError
+from pocketbert.tasks.columns import Columns, Watch, choose_columns, require
+from pocketbert.tasks.labels import hide_minus_one, label_text, placeholder, sort_labels, to_indexes
+from pocketbert.tasks.read import Rows, class_names, read_rows
+from pocketbert.tasks.split import connected, cut_split, keys
+from pocketbert.tasks.task import Split, Task
+
+SHARES = {"test": 0.1, "dev": 0.1}
+SPLIT_WORDS = {"train": "train", "training": "train", "dev": "dev", "val": "dev", "valid": "dev"}
+SPLIT_WORDS |= {"validation": "dev", "development": "dev", "test": "test"}
+
+
+@dataclass
+class Raw:
+    """A file's rows before labels have numbers."""
+
+    where: Path
+    texts: list[str]
+    seconds: list[str] | None
+    labels: list[str | None] | None  # None: the file has no label column
+    suspicions: tuple[str, ...] = ()
+
+
+def load_own(
+    paths: list[Path],
+    *,
+    text: str | None = None,
+    text2: str | None = None,
+    label: str | None = None,
+    seed: int = 0,
+    labels_are_real: bool = False,
+    encoding: str = "utf-8",
+) -> Task:
+    """A task from a file, a folder, or three files: train, dev, test."""
+    files = _files(paths)
+    rows = {name: read_rows(path, encoding=encoding) for name, path in files.items()}
+    columns = choose_columns(rows["train"], text, text2, label)
+    said = list(columns.said)
+    raws = {name: _read(it, columns if name == "train" else _same_columns(it, columns)) for name, it in rows.items()}
+
+    train = raws["train"]
+    if not labels_are_real:
+        for raw in raws.values():
+            raw.labels = None if raw.labels is None else hide_minus_one(raw.labels)
+    names = _names(train, columns)
+    splits: dict[str, Split] = {}
+    for name, raw in raws.items():
+        splits[name] = _split(name, raw, names, said, labels_are_real)
+
+    suspicions = train.suspicions
+    if len(paths) == 1 and len(files) == 1:
+        splits = _cut(splits["train"], SHARES, seed, said)
+        said.append(
+            "one file was given, so it was split: "
+            + ", ".join(f"{name} {len(split):,}" for name, split in splits.items())
+            + f" (stratified by label, seed {seed}; equal texts stay on one side)"
+        )
+    elif "dev" not in splits:
+        splits |= _cut(splits["train"], {"dev": SHARES["dev"]}, seed, said)
+        said.append(f"there is no dev split: {len(splits['dev']):,} rows were cut from train for it (seed {seed})")
+    if "test" not in splits:
+        said.append("there is no test split: nothing is held back to score the chosen model on")
+    order = [name for name in ("train", "dev", "test") if name in splits]
+    for name in order:
+        if not len(splits[name]):
+            raise UserError(f"{files['train']}: too few rows to make a {name} split; give more, or give three files")
+    return Task(
+        name=_stem(paths[0]),
+        labels=names,
+        splits={name: splits[name] for name in order},
+        pair=columns.second is not None,
+        origin=", ".join(str(path) for path in paths),
+        said=tuple(said),
+        suspicions=suspicions,
+    )
+
+
+def _stem(path: Path) -> str:
+    return path.resolve().name.split(".")[0] or path.name
+
+
+def _files(paths: list[Path]) -> dict[str, Path]:
+    if len(paths) == 1:
+        return _folder(paths[0]) if paths[0].is_dir() else {"train": paths[0]}
+    if len(paths) != 3:
+        raise UserError(f"{len(paths)} files were given; give one file, one folder, or three: train, dev, test")
+    return dict(zip(("train", "dev", "test"), paths, strict=True))
+
+
+def _folder(folder: Path) -> dict[str, Path]:
+    """The files whose names say train, dev (valid, validation) or test."""
+    found: dict[str, Path] = {}
+    for path in sorted(folder.iterdir()):
+        words = re.split(r"[^a-z]+", path.name.lower())
+        splits = {SPLIT_WORDS[word] for word in words if word in SPLIT_WORDS}
+        if path.name.startswith(".") or not path.is_file() or len(splits) != 1:
+            continue
+        name = splits.pop()
+        if name in found:
+            raise UserError(f"{folder}: both {found[name].name} and {path.name} look like {name}; name three files")
+        found[name] = path
+    if "train" not in found:
+        has = ", ".join(sorted(path.name for path in folder.iterdir())[:20]) or "nothing"
+        raise UserError(
+            f"{folder}: the train split is missing: no file is named train (such as train.csv); it has: {has}"
+        )
+    return found
+
+
+def _same_columns(rows: Rows, columns: Columns) -> Columns:
+    """The columns chosen on train, in another file; a missing label column means that it has no labels."""
+    require(rows, columns.text, "text")
+    if columns.second is not None:
+        require(rows, columns.second, "--text2")
+    return replace(columns, label=columns.label if columns.label in rows.columns else None)
+
+
+def _read(rows: Rows, columns: Columns) -> Raw:
+    watch = Watch(rows, columns)
+    names = None
+    if columns.label is not None and rows.format == "parquet":
+        names = class_names(rows.path, columns.label)
+    texts: list[str] = []
+    seconds: list[str] | None = None if columns.second is None else []
+    labels: list[str | None] | None = None if columns.label is None else []
+    for place, row in rows.places():
+        texts.append(_text(row, columns.text, rows, place))
+        if seconds is not None and columns.second is not None:
+            second = _text(row, columns.second, rows, place)
+            if not second.strip():
+                raise UserError(
+                    f"{rows.path}: {place} has no second text in column {columns.second!r}: pairs and "
+                    "single texts "
+                    "cannot be mixed; fill it, remove the row, or leave --text2 out"
+                )
+            seconds.append(second)
+        label = None
+        if labels is not None and columns.label is not None:
+            if columns.label not in row:
+                raise UserError(f"{rows.path}: {place} has no field {columns.label!r}; it has: {', '.join(row)}")
+            value = row[columns.label]
+            if isinstance(value, dict | list):
+                raise UserError(f"{rows.path}: {place}: the label is a {type(value).__name__}, not a single value")
+            if names is not None and isinstance(value, int) and 0 <= value < len(names):
+                value = names[value]
+            label = label_text(value)
+            labels.append(label)
+        watch.see(row, texts[-1], label)
+    return Raw(rows.path, texts, seconds, labels, watch.suspicions())
+
+
+def _text(row: dict[str, Any], column: str, rows: Rows, place: str) -> str:
+    value = row.get(column)
+    if isinstance(value, str):
+        return value
+    if value is None:
+        has = ", ".join(row) or "nothing"
+        raise UserError(f"{rows.path}: {place} has no text: the field {column!r} is missing; it has: {has}")
+    if isinstance(value, bytes | dict | list):
+        raise UserError(f"{rows.path}: {place}: the field {column!r} is a {type(value).__name__}, not a text")
+    return str(value)
+
+
+def _names(train: Raw, columns: Columns) -> tuple[str, ...]:
+    names = sort_labels({label for label in train.labels or () if label is not None})
+    if len(names) >= 2:
+        return names
+    column = f"{train.where}: column {columns.label!r}"
+    if not names:
+        raise UserError(f"{column} has no labels: every value is empty or −1 (no label); there is nothing to learn")
+    raise UserError(
+        f"{column} has one class only ({names[0]}); a classifier needs two or more. Empty and −1 count as "
+        "no label; "
+        "if −1 is a class, say --labels-are-real"
+    )
+
+
+def _split(name: str, raw: Raw, names: tuple[str, ...], said: list[str], labels_are_real: bool) -> Split:
+    if not raw.texts:
+        raise UserError(f"{raw.where}: there are no rows below the header")
+    if raw.labels is None:
+        return Split(raw.texts, raw.seconds, None, f"{raw.where.name} has no label column")
+    have = [row for row, label in enumerate(raw.labels) if label is not None]
+    if not have:
+        return Split(raw.texts, raw.seconds, None, f"all {len(raw.texts):,} labels are empty or −1: no label")
+    # Indexes are made before rows are left out, so that a message names the row of the file.
+    known = to_indexes([label if label is not None else names[0] for label in raw.labels], names, str(raw.where))
+    if len(have) < len(raw.labels):
+        first = next(row for row, label in enumerate(raw.labels) if label is None)
+        said.append(
+            f"{name}: {len(raw.labels) - len(have):,} of {len(raw.labels):,} rows have no label (empty or "
+            "−1; the "
+            f"first is row {first + 1}) and are left out"
+        )
+    split = Split(raw.texts, raw.seconds, known).take(have)
+    if name == "train" or labels_are_real:
+        return split
+    reason = placeholder([label for label in raw.labels if label is not None], len(names))
+    return Split(split.texts, split.seconds, None, reason) if reason else split
+
+
+def _cut(split: Split, shares: dict[str, float], seed: int, said: list[str]) -> dict[str, Split]:
+    groups = connected(split)
+    largest = max(Counter(groups).values(), default=0)
+    if split.seconds is not None and largest > max(0.2 * len(split), min(10, 0.5 * len(split))):
+        # Texts that occur in very many pairs tie everything together; then only equal pairs are kept
+        # together.
+        groups = keys(split)
+        said.append(
+            f"{largest:,} of {len(split):,} pairs hang together by shared texts, too many to keep on one "
+            "side: "
+            "a text may occur in two splits, though no pair does"
+        )
+    return cut_split(split, shares, seed=seed, groups=groups)

@@ -1,0 +1,213 @@
+"""The built-in tasks: each is one file in `builtin/` that says where its data are and how they become splits.
+
+A source reads named parts ("train", "validation", …) through `Parts`, which finds them in POCKETBERT_DATA,
+in the user's data folder or, if asked, on the Hub, and carries label names rather than bare numbers: copies
+of one data set number their labels differently.
+"""
+
+import importlib
+import os
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pocketbert.errors import UserError
+from pocketbert.files import home
+from pocketbert.hub import fetch_data
+from pocketbert.tasks.labels import hide_minus_one, label_text, placeholder, to_indexes
+from pocketbert.tasks.read import class_names, read_rows
+from pocketbert.tasks.task import Split, Task
+
+
+@dataclass(frozen=True)
+class File:
+    """One part of a source: where it is below the data folder (or in the Hub data set), and what is in it."""
+
+    path: str
+    text: str = "text"
+    label: str | None = "label"
+    second: str | None = None
+    format: str = "plain-tsv"
+    only: tuple[str, str] | None = None  # (column, value): the rows of a part, where one file holds all
+
+
+@dataclass(frozen=True)
+class Hub:
+    """A data set on the Hugging Face Hub. Parquet files name their labels; others need `values`."""
+
+    dataset: str
+    files: Mapping[str, File]
+    revision: str | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """A built-in task: what it is, and how to make it."""
+
+    name: str
+    description: str
+    labels: tuple[str, ...]
+    licence: str
+    arrange: Callable[["Parts"], dict[str, Split]]
+    pair: bool = False
+    files: Mapping[str, File] = field(default_factory=dict)
+    hub: Hub | None = None
+    values: Mapping[str, str] = field(default_factory=dict)  # what a file writes → label name
+    how: str = ""  # how to get the data, when they are not found
+    family: str = ""  # sources of one family hold the same sentences in other spellings or cuts
+
+
+_SOURCES: dict[str, Source] = {}
+
+
+def builtin(
+    name: str, *, description: str, labels: tuple[str, ...], licence: str, pair: bool = False, **rest: object
+) -> Callable[[Callable[["Parts"], dict[str, Split]]], Callable[["Parts"], dict[str, Split]]]:
+    """Register a function that arranges the parts of a source into splits."""
+
+    def register(arrange: Callable[["Parts"], dict[str, Split]]) -> Callable[["Parts"], dict[str, Split]]:
+        if name in _SOURCES:
+            raise ValueError(f"two built-in tasks are named {name}")
+        _SOURCES[name] = Source(name, description, labels, licence, arrange, pair, **rest)  # type: ignore[arg-type]
+        return arrange
+
+    return register
+
+
+def sources() -> dict[str, Source]:
+    """Every built-in task by name, in alphabetical order."""
+    from pocketbert.tasks import builtin as package
+
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+    return dict(sorted(_SOURCES.items()))
+
+
+def data_folders() -> list[Path]:
+    """Where the data of built-in tasks are looked for, in this order."""
+    given = os.environ.get("POCKETBERT_DATA")
+    return ([Path(given).expanduser()] if given else []) + [home() / "data"]
+
+
+class Parts:
+    """Reads the parts of one source, from the first place that has all of them."""
+
+    def __init__(self, source: Source, *, hub: bool = False, labels_are_real: bool = False) -> None:
+        self.source = source
+        self.labels_are_real = labels_are_real
+        self.said: list[str] = []
+        self.origin = ""
+        self.folder = next((folder for folder in data_folders() if self._complete(folder)), None)
+        self.on_hub = self.folder is None and hub and source.hub is not None
+
+    def _complete(self, folder: Path) -> bool:
+        return bool(self.source.files) and all((folder / file.path).is_file() for file in self.source.files.values())
+
+    def has(self, part: str) -> bool:
+        """Does the place the data come from have this part? Copies on disk may have fewer than the Hub."""
+        if self.on_hub and self.source.hub is not None:
+            return part in self.source.hub.files
+        return part in self.source.files
+
+    def read(self, part: str) -> Split:
+        """One part as a split; its labels are indexes into the source's names."""
+        if self.on_hub and self.source.hub is not None:
+            file = self.source.hub.files[part]
+            path = fetch_data(self.source.hub.dataset, file.path, revision=self.source.hub.revision)
+            self.origin = f"Hugging Face Hub, {self.source.hub.dataset}"
+        elif self.folder is not None:
+            file = self.source.files[part]
+            path = self.folder / file.path
+            self.origin = str(self.folder)
+        else:
+            raise UserError(self._not_found())
+        return self._split(path, file)
+
+    def _split(self, path: Path, file: File) -> Split:
+        try:
+            texts, seconds, raw = self._rows(path, file, "utf-8")
+        except UserError as error:
+            if "which is not utf-8" not in str(error):
+                raise
+            # SST's upstream files are Latin-1; copies of them have been converted, so UTF-8 is tried first.
+            texts, seconds, raw = self._rows(path, file, "latin-1")
+        if file.label is None:
+            return Split(
+                texts,
+                seconds,
+                None,
+                f"the data have no labels here ({Path(file.path).name} has no label column)",
+            )
+        labels = hide_minus_one(raw)
+        if all(label is None for label in labels):
+            return Split(texts, seconds, None, f"all {len(texts):,} labels are −1 or empty: they are withheld")
+        have = [row for row, label in enumerate(labels) if label is not None]
+        if len(have) < len(labels):
+            self.said.append(f"{path.name}: {len(labels) - len(have):,} rows without a label are left out")
+        names = [self._name(label, path) if label is not None else self.source.labels[0] for label in labels]
+        index = to_indexes(names, self.source.labels, str(path))
+        split = Split(texts, seconds, index).take(have)
+        reason = "" if self.labels_are_real else placeholder([raw[row] or "" for row in have], len(self.source.labels))
+        return Split(split.texts, split.seconds, None, reason) if reason else split
+
+    def _name(self, label: str, path: Path) -> str:
+        name = self.source.values.get(label, label).lower()
+        if name.lstrip("-").isdigit():
+            raise UserError(
+                f"{path}: labels are numbers and nothing names them, so {label!r} could be any of "
+                f"{', '.join(self.source.labels)}; use a copy that names its labels"
+            )
+        return name
+
+    def _rows(self, path: Path, file: File, encoding: str) -> tuple[list[str], list[str] | None, list[str | None]]:
+        rows = read_rows(path, encoding=encoding, format=file.format)
+        needed = [file.text, *(name for name in (file.second, file.label) if name is not None)]
+        missing = [name for name in needed if name not in rows.columns]
+        if missing:
+            raise UserError(
+                f"{path}: column {missing[0]!r} is not there; it has: {', '.join(rows.columns)}. "
+                f"This is not the file of {self.source.name} that is known here"
+            )
+        classes = class_names(path, file.label) if file.format == "parquet" and file.label else None
+        texts: list[str] = []
+        seconds: list[str] | None = None if file.second is None else []
+        labels: list[str | None] = []
+        for row in rows:
+            if file.only is not None and row[file.only[0]] != file.only[1]:
+                continue
+            texts.append(str(row[file.text]).strip())
+            if seconds is not None and file.second is not None:
+                seconds.append(str(row[file.second]).strip())
+            value = row[file.label] if file.label is not None else None
+            if classes is not None and isinstance(value, int) and 0 <= value < len(classes):
+                value = classes[value]
+            labels.append(label_text(value))
+        return texts, seconds, labels
+
+    def _not_found(self) -> str:
+        source = self.source
+        looked = " and ".join(str(folder) for folder in data_folders())
+        wanted = ", ".join(dict.fromkeys(file.path for file in source.files.values()))
+        ways = [f"put {wanted} below one of these folders (or set POCKETBERT_DATA to a folder that has them)"]
+        if source.hub is not None:
+            ways.append(f"add --hub (in Python: hub=True) to download {source.hub.dataset} from the Hugging Face Hub")
+        if source.how:
+            ways.append(source.how)
+        return f"the data of {source.name} are not there: looked in {looked}. To get them: {'; or '.join(ways)}"
+
+
+def load_builtin(name: str, *, hub: bool = False, labels_are_real: bool = False) -> Task:
+    """A built-in task by name."""
+    source = sources()[name]
+    parts = Parts(source, hub=hub, labels_are_real=labels_are_real)
+    splits = source.arrange(parts)
+    return Task(
+        name=name,
+        labels=source.labels,
+        splits=splits,
+        pair=source.pair,
+        licence=source.licence,
+        origin=parts.origin,
+        said=tuple(parts.said),
+    )

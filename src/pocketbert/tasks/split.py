@@ -1,0 +1,130 @@
+"""Cutting texts into splits so that no text, nor a respelling of it, is on both sides.
+
+Everything here is a function of the texts and a seed: the same on every machine, whatever the order of the
+rows.
+"""
+
+import hashlib
+import string
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from pocketbert.tasks.task import Split
+
+_DROP = bytes(set(range(128)) - set((string.ascii_lowercase + string.digits).encode()))
+_BRACKETS = ("-lrb-", "-rrb-", "-lsb-", "-rsb-", "-lcb-", "-rcb-")  # how treebanks write ( ) [ ] { }
+
+
+def normalise(text: str) -> str:
+    """A text's letters and digits alone: no case, accents, spaces or punctuation.
+
+    Tokenised and plain spellings ("it 's n't" and "it's n't") become one string. A text without letters or
+    digits keeps its signs, so that "!!!" and "???" stay two texts.
+    """
+    lower = text.lower()
+    if "-l" in lower or "-r" in lower:
+        for bracket in _BRACKETS:
+            lower = lower.replace(bracket, " ")
+    if lower.isascii():
+        kept = lower.encode().translate(None, _DROP).decode()
+    else:
+        # Latin, Greek and Cyrillic accents go; the vowel signs of other scripts are letters of their own
+        # and stay.
+        kept = "".join(
+            char
+            for char in unicodedata.normalize("NFKD", lower)
+            if char.isalnum() or (unicodedata.category(char)[0] == "M" and not "\u0300" <= char <= "\u036f")
+        ).lower()
+    return kept or " ".join(lower.split())
+
+
+def keys(split: Split) -> list[str]:
+    """One normalised string a row: of the text, or of both texts of a pair."""
+    firsts = [normalise(text) for text in split.texts]
+    if split.seconds is None:
+        return firsts
+    return [f"{first}\t{normalise(second)}" for first, second in zip(firsts, split.seconds, strict=True)]
+
+
+def connected(split: Split) -> list[str]:
+    """One string a row, the same for rows that share a normalised text, directly or through other rows."""
+    firsts = [normalise(text) for text in split.texts]
+    if split.seconds is None:
+        return firsts
+    parent: dict[str, str] = {}
+
+    def root(key: str) -> str:
+        parent.setdefault(key, key)
+        while parent[key] != key:
+            parent[key] = parent[parent[key]]
+            key = parent[key]
+        return key
+
+    for first, second in zip(firsts, split.seconds, strict=True):
+        one, other = sorted((root(first), root(normalise(second))))
+        parent[other] = one  # the alphabetically first text names the group, whatever the order of the rows
+    return [root(first) for first in firsts]
+
+
+def place(key: str, seed: int = 0) -> float:
+    """Where a key lies between 0 and 1: the same on every machine."""
+    data = f"{seed}\0{key}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "big") / 2**64
+
+
+def cut(
+    groups: Sequence[str],
+    labels: Sequence[int] | np.ndarray | None,
+    shares: Mapping[str, float],
+    seed: int = 0,
+) -> dict[str, np.ndarray]:
+    """Rows of each part of `shares`, and of "train" for the rest: stratified by label, groups kept together.
+
+    A label with three groups or more is in every part.
+    """
+    members: dict[str, list[int]] = defaultdict(list)
+    for row, group in enumerate(groups):
+        members[group].append(row)
+    strata: dict[int, list[str]] = defaultdict(list)
+    for group, rows in members.items():
+        counts = Counter(0 if labels is None else int(labels[row]) for row in rows)
+        strata[min(counts, key=lambda label: (-counts[label], label))].append(group)
+
+    parts: dict[str, list[int]] = {name: [] for name in ("train", *shares)}
+    for label in sorted(strata):
+        waiting = sorted(strata[label], key=lambda group: (place(group, seed), group))
+        total, scarce = sum(len(members[group]) for group in waiting), len(waiting) < 3
+        for name, share in shares.items():
+            chosen = _fill(waiting, members, share * total, at_least_one=not scarce)
+            parts[name] += [row for group in chosen for row in members[group]]
+            taken = set(chosen)
+            waiting = [group for group in waiting if group not in taken]
+        parts["train"] += [row for group in waiting for row in members[group]]
+    return {name: np.array(sorted(rows), dtype=np.int64) for name, rows in parts.items()}
+
+
+def _fill(waiting: list[str], members: Mapping[str, list[int]], target: float, *, at_least_one: bool) -> list[str]:
+    """Groups in order, each taken if it brings the count closer to the target."""
+    chosen: list[str] = []
+    count = 0
+    for group in waiting:
+        size = len(members[group])
+        if abs(count + size - target) <= abs(count - target):
+            chosen.append(group)
+            count += size
+        if count >= target:
+            break
+    if not chosen and at_least_one and target > 0:
+        chosen = [min(waiting, key=lambda group: len(members[group]))]
+    return chosen
+
+
+def cut_split(
+    split: Split, shares: Mapping[str, float], *, seed: int = 0, groups: Sequence[str] | None = None
+) -> dict[str, Split]:
+    """A split in parts, no normalised text in two of them (or no group, when groups are given)."""
+    rows = cut(connected(split) if groups is None else groups, split.labels, shares, seed)
+    return {name: split.take(index) for name, index in rows.items()}

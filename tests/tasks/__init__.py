@@ -1,0 +1,1 @@
+"""Tests of tasks: reading, cutting, checking, and the built-in sources."""
