@@ -7,7 +7,6 @@ its input, and the sum is normalised.
 Shapes at the end of a line: B sentences, T tokens, H width, A heads, D = H / A width of a head, F feed-forward.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pocketbert.config import Config
+from pocketbert.dropout import Dropout
 from pocketbert.errors import UserError
 
 
@@ -54,7 +54,7 @@ class Embeddings(nn.Module):
         self.position = nn.Embedding(config.positions, config.width)
         self.token_type = nn.Embedding(config.token_types, config.width)
         self.norm = nn.LayerNorm(config.width, eps=config.norm_epsilon)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(self, input_ids: Tensor, token_type_ids: Tensor | None) -> Tensor:
         length = input_ids.shape[1]
@@ -80,29 +80,38 @@ class Attention(nn.Module):
         # Query, key and value are three H x H matrices; stacked, they are one product instead of three.
         self.query_key_value = nn.Linear(config.width, 3 * config.width)
         self.output = nn.Linear(config.width, config.width)
-        self.dropout = config.attention_dropout
+        self.dropout = Dropout(config.attention_dropout)
 
-    def forward(self, x: Tensor, mask: Tensor | None, want_map: bool = False) -> tuple[Tensor, Tensor | None]:
-        b, t, h = x.shape
-        stacked = self.query_key_value(x).view(b, t, 3, self.heads, h // self.heads)  # (B, T, 3, A, D)
-        query, key, value = stacked.permute(2, 0, 3, 1, 4)  # 3 of (B, A, T, D)
-        dropout = self.dropout if self.training else 0.0
-        attention_map = None
-        if want_map:
-            mixed, attention_map = attend_by_formula(query, key, value, mask, dropout)
+    def forward(
+        self, x: Tensor, mask: Tensor | None, *, want_map: bool = False, only_first: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
+        query, key, value = self.project(x, only_first)  # (B, A, T or 1, D), twice (B, A, T, D)
+        if want_map or (self.training and self.dropout.p > 0):
+            mixed, attention_map = attend_by_formula(query, key, value, mask, self.dropout)
         else:
-            mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
-        return self.output(mixed.transpose(1, 2).reshape(b, t, h)), attention_map  # (B, T, H)
+            mixed, attention_map = F.scaled_dot_product_attention(query, key, value, attn_mask=mask), None
+        return self.output(mixed.transpose(1, 2).flatten(2)), attention_map  # (B, T or 1, H)
+
+    def project(self, x: Tensor, only_first: bool) -> tuple[Tensor, ...]:
+        """Queries, keys and values of every head. `only_first`: the first token alone asks, all tokens answer."""
+        h = x.shape[-1]
+        if only_first:
+            weight, bias = self.query_key_value.weight, self.query_key_value.bias
+            query = F.linear(x[:, :1], weight[:h], bias[:h])  # (B, 1, H)
+            key, value = F.linear(x, weight[h:], bias[h:]).split(h, dim=-1)  # (B, T, H)
+        else:
+            query, key, value = self.query_key_value(x).split(h, dim=-1)
+        return tuple(part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (query, key, value))
 
 
 def attend_by_formula(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float = 0.0
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: nn.Module
 ) -> tuple[Tensor, Tensor]:
-    """The same attention written out, for those who want to see the map. Dropout falls on the map's entries."""
-    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])  # (B, A, T, T)
+    """The same attention written out, for maps and for dropout, which falls on the map's entries."""
+    scores = query * query.shape[-1] ** -0.5 @ key.transpose(-2, -1)  # (B, A, T, T)
     if mask is not None:
         scores = scores + mask
-    attention_map = F.dropout(scores.softmax(dim=-1), dropout)  # (B, A, T, T)
+    attention_map = dropout(scores.softmax(dim=-1))  # (B, A, T, T)
     return attention_map @ value, attention_map  # (B, A, T, D)
 
 
@@ -117,10 +126,14 @@ class Layer(nn.Module):
         self.activation = ACTIVATIONS[config.activation]
         self.outer = nn.Linear(config.inner, config.width)
         self.outer_norm = nn.LayerNorm(config.width, eps=config.norm_epsilon)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
-    def forward(self, x: Tensor, mask: Tensor | None, want_map: bool = False) -> tuple[Tensor, Tensor | None]:
-        attended, attention_map = self.attention(x, mask, want_map)  # (B, T, H)
+    def forward(
+        self, x: Tensor, mask: Tensor | None, *, want_map: bool = False, only_first: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
+        attended, attention_map = self.attention(x, mask, want_map=want_map, only_first=only_first)  # (B, T, H)
+        if only_first:
+            x = x[:, :1]  # (B, 1, H)
         x = self.attention_norm(x + self.dropout(attended))
         inner = self.activation(self.inner(x))  # (B, T, F)
         return self.outer_norm(x + self.dropout(self.outer(inner))), attention_map
@@ -153,6 +166,7 @@ class Encoder(nn.Module):
         *,
         hidden_states: bool = False,
         attentions: bool = False,
+        only_cls: bool = False,
     ) -> Encoding:
         """Encode a batch.
 
@@ -162,12 +176,15 @@ class Encoder(nn.Module):
             token_type_ids: (B, T) 0 for the first segment, 1 for the second; None: all first.
             hidden_states: also give the embeddings' and every layer's result.
             attentions: also give every layer's attention map (by the written-out formula).
+            only_cls: the last layer works for [CLS] alone, and last_hidden_state is (B, 1, H). The other tokens of that
+                layer are needed only as keys and values, so its queries, output and feed-forward shrink T times.
         """
         x = self.embeddings(input_ids, token_type_ids)  # (B, T, H)
         mask = additive_mask(attention_mask, x.dtype)
         states, maps = [x], []
-        for layer in self.layers:
-            x, attention_map = layer(x, mask, attentions)
+        for number, layer in enumerate(self.layers, start=1):
+            last = number == len(self.layers)
+            x, attention_map = layer(x, mask, want_map=attentions, only_first=only_cls and last)
             states.append(x)
             maps.append(attention_map)
         return Encoding(

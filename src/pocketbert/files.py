@@ -123,3 +123,30 @@ def home() -> Path:
     if os.name == "nt":
         return Path(os.environ.get("LOCALAPPDATA", "~")).expanduser() / "pocketbert"
     return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "pocketbert"
+
+
+@contextlib.contextmanager
+def lock(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """Let one process at a time write a folder. The system gives the lock back when a process ends, however it does."""
+    path = Path(folder) / ".lock"
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT)
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+    try:
+        try:
+            if os.name == "nt":
+                import msvcrt
+
+                msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+            else:
+                import fcntl
+
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UserError(f"{folder}: another process is writing here; wait for it, or name another folder") from None
+        yield
+        path.unlink(missing_ok=True)
+    finally:
+        os.close(handle)

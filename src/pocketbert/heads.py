@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from pocketbert.config import Config
+from pocketbert.dropout import Dropout
 from pocketbert.encoder import ACTIVATIONS, Encoder, initialise
 from pocketbert.errors import UserError
 
@@ -20,7 +21,7 @@ class LinearHead(nn.Module):
 
     def __init__(self, width: int, labels: int, dropout: float = 0.1) -> None:
         super().__init__()
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.output = nn.Linear(width, labels)
 
     def forward(self, pooled: Tensor) -> Tensor:
@@ -33,7 +34,7 @@ class TwoLayerHead(nn.Module):
     def __init__(self, width: int, labels: int, dropout: float = 0.1) -> None:
         super().__init__()
         self.dense = nn.Linear(width, width)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.output = nn.Linear(width, labels)
 
     def forward(self, pooled: Tensor) -> Tensor:
@@ -46,7 +47,7 @@ class BiLSTMHead(nn.Module):
     def __init__(self, width: int, labels: int, dropout: float = 0.1) -> None:
         super().__init__()
         self.lstm = nn.LSTM(width, max(1, width // 2), batch_first=True, bidirectional=True)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.output = nn.Linear(2 * max(1, width // 2), labels)
 
     def forward(self, states: Tensor, attention_mask: Tensor | None = None) -> Tensor:

@@ -4,6 +4,7 @@ A name is looked up in that order; a path to a folder is a path. `load_encoder`,
 `load_tokenizer` take either.
 """
 
+import hashlib
 import json
 import os
 import re
@@ -19,7 +20,7 @@ from pocketbert.checkpoints import LoadReport, WeightFile, read_config, read_enc
 from pocketbert.config import SHAPES, Config
 from pocketbert.encoder import Encoder
 from pocketbert.errors import UserError
-from pocketbert.files import home, new_folder
+from pocketbert.files import home, new_folder, read_json
 from pocketbert.heads import Pretraining, make_head
 from pocketbert.tokenizer import Tokenizer
 from pocketbert.unpickle import convert
@@ -143,6 +144,49 @@ def load_pretraining(
     model, report = read_pretraining(source.folder, seed=seed)
     _tell(report, quiet)
     return model.eval()
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A name with what it stands for: an encoder, its tokenizer, and how its sentences are pooled."""
+
+    name: str
+    config: Config
+    folder: Path | None  # None: a shape with fresh weights
+    tokenizer: Tokenizer | None  # None: a shape has none
+    pooling: str = "pooler"
+
+    def encoder(self, seed: int = 0) -> Encoder:
+        """The encoder, loaded anew."""
+        return Encoder(self.config, seed=seed) if self.folder is None else read_encoder(self.folder, seed=seed)[0]
+
+
+def load_model(name: str | os.PathLike[str], *, revision: str | None = None) -> Model:
+    """Look a model up and read everything but its weights."""
+    source = find(name, revision=revision)
+    if source.folder is None:
+        assert source.config is not None
+        return Model(source.name, source.config, None, None)
+    config = read_config(source.folder)
+    return Model(source.name, config, source.folder, read_tokenizer(source.folder, config), _own_pooling(source.folder))
+
+
+def _own_pooling(folder: Path) -> str:
+    """Sentence encoders say in their folder that they were trained with the mean of the tokens."""
+    path = folder / "1_Pooling" / "config.json"
+    content = read_json(path) if path.is_file() else {}
+    if isinstance(content, dict) and content.get("pooling_mode_mean_tokens") is True:
+        return "mean"
+    return "pooler"
+
+
+def weights_fingerprint(encoder: Encoder) -> str:
+    """A hash of every weight: two encoders with the same one are the same function."""
+    digest = hashlib.blake2b(repr(encoder.config).encode(), digest_size=16)
+    for name, parameter in sorted(encoder.named_parameters()):
+        digest.update(name.encode())
+        digest.update(parameter.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
 
 
 def load_tokenizer(name: str | os.PathLike[str], *, revision: str | None = None) -> Tokenizer:

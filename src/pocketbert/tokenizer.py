@@ -38,6 +38,7 @@ class Encoded:
     seconds: np.ndarray  # int32, where in the row the second text begins; the row's length where there is none
     cut: np.ndarray  # int32, tokens that did not fit
     padding_id: int
+    pairs: bool  # does any row have a second text?
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -51,7 +52,10 @@ class Encoded:
         return self.ids[self.starts[index] : self.starts[index + 1]]
 
     def tensors(self, rows: Sequence[int] | np.ndarray | None = None) -> dict[str, "Tensor"]:
-        """Some rows (or all) as the padded arguments of an encoder: `encoder(**encoded.tensors())`."""
+        """Some rows (or all) as the padded arguments of an encoder: `encoder(**encoded.tensors())`.
+
+        Token types are there for pairs only: without them, an encoder takes every token as the first text's.
+        """
         import torch
 
         chosen = np.arange(len(self)) if rows is None else np.asarray(rows, dtype=np.int64)
@@ -61,12 +65,11 @@ class Encoded:
         mask = place < lengths[:, None]  # (B, T)
         ids = np.full(mask.shape, self.padding_id, dtype=np.int64)
         ids[mask] = self.ids[(self.starts[chosen][:, None] + place)[mask]]
-        types = (place >= self.seconds[chosen][:, None]) & mask
-        return {
-            "input_ids": torch.from_numpy(ids),
-            "attention_mask": torch.from_numpy(mask.astype(np.int64)),
-            "token_type_ids": torch.from_numpy(types.astype(np.int64)),
-        }
+        tensors = {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask.astype(np.int64))}
+        if self.pairs:
+            types = (place >= self.seconds[chosen][:, None]) & mask
+            tensors["token_type_ids"] = torch.from_numpy(types.astype(np.int64))
+        return tensors
 
 
 class Tokenizer:
@@ -253,6 +256,7 @@ class Tokenizer:
             seconds=starts_second,
             cut=cuts,
             padding_id=self.padding_id,
+            pairs=seconds is not None,
         )
 
     def decode(self, ids: Iterable[int], *, skip_special: bool = True) -> str:

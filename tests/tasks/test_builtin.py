@@ -244,7 +244,7 @@ def test_withheld_labels_on_the_hub_are_no_labels(tmp_path: Path) -> None:
 def test_a_hub_that_cannot_be_reached_is_a_clear_error(tmp_path: Path) -> None:
     done = _load_from_hub("snli", tmp_path)
     assert done.returncode == 1
-    assert "UserError: snli: cannot get plain_text/" in done.stderr
+    assert "UserError: cannot get plain_text/" in done.stderr
     assert "from the Hub" in done.stderr
 
 

@@ -1,0 +1,250 @@
+"""The three methods that train a BERT: frozen, finetune, scratch. They share the loop, and differ in what trains."""
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from pocketbert.checkpoints import read_config, read_encoder, read_tokenizer, save_model
+from pocketbert.config import Config
+from pocketbert.dropout import Dropout
+from pocketbert.encoder import Encoder
+from pocketbert.errors import UserError
+from pocketbert.files import new_file
+from pocketbert.methods.base import Fitted, Job, Method, Trained, register
+from pocketbert.models import load_model, load_tokenizer, weights_fingerprint
+from pocketbert.tokenizer import Encoded, Tokenizer
+from pocketbert.training.features import features
+from pocketbert.training.learners import HeadBank, NetworkLearner, fresh_head
+from pocketbert.training.loop import Learner, Outcome, train
+from pocketbert.training.network import Network, read_all, softmax
+from pocketbert.training.settings import Settings
+
+HEAD = "head.safetensors"
+READING = 32  # rows a batch when predicting
+
+
+class NetworkFitted(Fitted):
+    """A trained network and its tokenizer."""
+
+    def __init__(self, network: Network, tokenizer: Tokenizer, settings: Settings, *, whole: bool) -> None:
+        self.network, self.tokenizer, self.settings, self.whole = network.eval(), tokenizer, settings, whole
+        self.labels = int(dict(network.head.named_parameters())["output.bias"].shape[0])
+
+    def probabilities(self, texts: Sequence[str], seconds: Sequence[str] | None = None) -> np.ndarray:
+        encoded = self.tokenizer(texts, seconds, max_length=self.settings.max_length)
+        self.cut = int((encoded.cut > 0).sum())
+        if not len(encoded):
+            return np.zeros((0, self.labels))
+        return softmax(read_all(self.network, encoded, batch_size=READING, device=self.settings.device))
+
+    def save(self, folder: Path) -> None:
+        """The head, and the encoder too where the method trained it."""
+        with new_file(folder / HEAD) as part:
+            save_file({name: p.detach().cpu().contiguous() for name, p in self.network.head.named_parameters()}, part)
+        if self.whole:
+            save_model(self.network.encoder, folder / "encoder", self.tokenizer)
+
+
+class Neural(Method):
+    """What the three have in common."""
+
+    def prepare(self, job: Job) -> tuple[Encoder, Tokenizer]:
+        """The encoder to start from, and the tokenizer it reads with."""
+        assert job.model is not None
+        if job.model.folder is None:
+            raise UserError(
+                f"'{job.model.name}' is a shape with fresh weights: nothing to {self.name}; "
+                f"use method scratch, or a pretrained model (pocketbert models)"
+            )
+        if job.model.tokenizer is None:
+            raise UserError(f"{job.model.folder}: the model has no tokenizer.json and no vocab.txt")
+        return job.model.encoder(seed=job.settings.seed), job.model.tokenizer
+
+    def fit(self, job: Job) -> Trained:
+        settings = job.settings
+        encoder, tokenizer = self.prepare(job)
+        texts = tokenizer(job.train.texts, job.train.seconds, max_length=settings.max_length)
+        dev = None
+        if job.dev is not None:
+            dev = tokenizer(job.dev.texts, job.dev.seconds, max_length=settings.max_length)
+        network = self.network(encoder, settings, len(job.labels))
+        outcome = train(
+            self.groups(job, network, texts, dev),
+            None if job.dev is None else job.dev.labels,
+            epochs=settings.epochs or 1,
+            patience=settings.patience,
+            checkpoint=job.checkpoint,
+            report=job.report,
+        )
+        return self.trained(outcome, network, tokenizer, settings)
+
+    def trained(self, outcome: Outcome, network: Network, tokenizer: Tokenizer, settings: Settings) -> Trained:
+        weights = outcome.weights[settings.seed]
+        put(network, weights)
+        best = outcome.best[settings.seed]
+        fitted = NetworkFitted(network.float().to(settings.device), tokenizer, settings, whole=self.saves_encoder)
+        fitted.trained_parameters = sum(tensor.numel() for tensor in weights.values())
+        return Trained(
+            fitted,
+            [record for record in outcome.history if record.seed == settings.seed],
+            {"learning_rate": best.rate, "epoch": best.epoch, "dev_accuracy": best.dev_accuracy},
+            outcome.seconds,
+            trials=len(outcome.history),
+        )
+
+    saves_encoder: ClassVar[bool] = True
+
+    def network(self, encoder: Encoder, settings: Settings, labels: int) -> Network:
+        head = fresh_head(settings, encoder.config.width, labels)
+        if settings.dropout is not None:
+            for part in encoder.modules():
+                if isinstance(part, Dropout):
+                    part.p = settings.dropout
+        return Network(encoder, head, settings.pooling or "pooler", only_cls=settings.only_cls)
+
+    def groups(self, job: Job, network: Network, texts: Encoded, dev: Encoded | None) -> list[Callable[[], Learner]]:
+        """One learner a rate, one after the other, each from the same start."""
+
+        def start(rate: float) -> Callable[[], Learner]:
+            def make() -> Learner:
+                own = copy.deepcopy(network)
+                trains = self.predicate(own)
+                return NetworkLearner(own, trains, (texts, job.targets), dev, len(job.labels), job.settings, rate)
+
+            return make
+
+        return [start(rate) for rate in job.settings.rates]
+
+    def predicate(self, network: Network) -> Callable[[str], bool]:
+        pooler = network.uses_pooler()
+        return lambda name: self.trains(name, pooler=pooler)
+
+    def load(self, folder: Path, labels: tuple[str, ...], settings: Settings, about: dict[str, Any]) -> Fitted:
+        encoder, tokenizer = self.load_encoder(folder, about)
+        network = self.network(encoder, settings, len(labels))
+        path = folder / HEAD
+        try:
+            head = load_file(path)
+        except (OSError, SafetensorError) as error:
+            raise UserError(f"{path}: not a whole safetensors file: {error}") from error
+        expected = {name: p.shape for name, p in network.head.named_parameters()}
+        if {name: tensor.shape for name, tensor in head.items()} != expected:
+            raise UserError(f"{path}: not the head that settings.json describes")
+        put(network, {f"head.{name}": tensor for name, tensor in head.items()})
+        return NetworkFitted(network.to(settings.device), tokenizer, settings, whole=self.saves_encoder)
+
+    def load_encoder(self, folder: Path, about: dict[str, Any]) -> tuple[Encoder, Tokenizer]:
+        encoder, _ = read_encoder(folder / "encoder")
+        tokenizer = read_tokenizer(folder / "encoder", read_config(folder / "encoder"))
+        if tokenizer is None:
+            raise UserError(f"{folder / 'encoder'}: no tokenizer in it")
+        return encoder, tokenizer
+
+
+def put(network: Network, weights: dict[str, Tensor]) -> None:
+    """Copy weights into a network by name; every name must be there."""
+    parameters = dict(network.named_parameters())
+    for name, tensor in weights.items():
+        parameters[name].data.copy_(tensor)
+
+
+@register
+class Finetune(Neural):
+    name: ClassVar[str] = "finetune"
+    about: ClassVar[str] = "all parameters of a pretrained encoder, and a new head"
+
+    def trains(self, parameter: str, *, pooler: bool) -> bool:
+        return pooler or not parameter.startswith("encoder.pooler.")
+
+
+@register
+class Scratch(Neural):
+    name: ClassVar[str] = "scratch"
+    about: ClassVar[str] = "the same shape with fresh weights, and a vocabulary learned from the training texts"
+
+    def trains(self, parameter: str, *, pooler: bool) -> bool:
+        return pooler or not parameter.startswith("encoder.pooler.")
+
+    def prepare(self, job: Job) -> tuple[Encoder, Tokenizer]:
+        assert job.model is not None
+        settings = job.settings
+        if settings.vocabulary is None:
+            texts = [*job.train.texts, *(job.train.seconds or ())]
+            tokenizer = Tokenizer.learn(texts, settings.vocabulary_size)
+        elif settings.vocabulary.endswith(".txt"):
+            tokenizer = Tokenizer.from_vocabulary_file(Path(settings.vocabulary))
+        else:
+            tokenizer = load_tokenizer(settings.vocabulary)
+        shape = job.model.config
+        config = Config(**{**vars(shape), "vocabulary": len(tokenizer), "padding_id": tokenizer.padding_id})
+        return Encoder(config, seed=settings.seed), tokenizer
+
+
+@register
+class Frozen(Neural):
+    name: ClassVar[str] = "frozen"
+    about: ClassVar[str] = "a new head on a pretrained encoder that stays as it is"
+    saves_encoder: ClassVar[bool] = False
+
+    def trains(self, parameter: str, *, pooler: bool) -> bool:
+        return parameter.startswith("head.")
+
+    def groups(self, job: Job, network: Network, texts: Encoded, dev: Encoded | None) -> list[Callable[[], Learner]]:
+        """All rates at once on features that are computed once; or through the encoder, where the head needs tokens."""
+        if not job.settings.features or job.settings.head == "bilstm":
+            return super().groups(job, network, texts, dev)
+
+        def make() -> Learner:
+            return self.bank(job, network, texts, dev, (job.settings.seed,))
+
+        return [make]
+
+    def bank(self, job: Job, network: Network, texts: Encoded, dev: Encoded | None, seeds: tuple[int, ...]) -> HeadBank:
+        weights = weights_fingerprint(network.encoder)
+        network = network.to(job.settings.device)
+        read = features(network, texts, weights=weights)
+        read_dev = None if dev is None else features(network, dev, weights=weights)
+        return HeadBank((read, job.targets), read_dev, len(job.labels), job.settings, seeds)
+
+    def fit_seeds(self, job: Job, seeds: Sequence[int]) -> list[Trained]:
+        """Several seeds at once, each with the result it has alone: one pass of the encoder, one bank of heads."""
+        if job.settings.patience or not job.settings.features or job.settings.head == "bilstm":
+            return [self.fit(replace(job, settings=replace(job.settings, seed=seed))) for seed in seeds]
+        encoder, tokenizer = self.prepare(job)
+        length = job.settings.max_length
+        texts = tokenizer(job.train.texts, job.train.seconds, max_length=length)
+        dev = None if job.dev is None else tokenizer(job.dev.texts, job.dev.seconds, max_length=length)
+        network = self.network(encoder, job.settings, len(job.labels))
+        outcome = train(
+            [lambda: self.bank(job, network, texts, dev, tuple(seeds))],
+            None if job.dev is None else job.dev.labels,
+            epochs=job.settings.epochs or 1,
+            patience=job.settings.patience,
+            report=job.report,
+        )
+        results = []
+        for seed in seeds:
+            settings = replace(job.settings, seed=seed)
+            own = Network(encoder, fresh_head(settings, encoder.config.width, len(job.labels)), network.pooling)
+            results.append(self.trained(outcome, own, tokenizer, settings))
+        return results
+
+    def load_encoder(self, folder: Path, about: dict[str, Any]) -> tuple[Encoder, Tokenizer]:
+        """The encoder is where it was; its weights must be those the head was trained on."""
+        model = load_model(about["model"])
+        if model.tokenizer is None:
+            raise UserError(f"model '{about['model']}' has no tokenizer any more")
+        encoder = model.encoder(seed=about["settings"]["seed"])
+        if weights_fingerprint(encoder) != about["weights"]:
+            raise UserError(
+                f"{folder}: this run's head was trained on other weights than model '{about['model']}' has now; "
+                f"put those back, or train again"
+            )
+        return encoder, model.tokenizer

@@ -1,0 +1,1 @@
+"""Training: the one loop that every method shares, and the ideas that make it fast without changing the mathematics."""

@@ -1,0 +1,243 @@
+"""The one training loop. Methods differ in what they hand it, never in a copy of it.
+
+A learner trains one or more candidates (learning rates, seeds) side by side; groups of candidates follow one another.
+After every epoch each candidate is scored on dev, and the best of each seed is kept: higher dev accuracy, then the
+earlier epoch, then the rate listed first. With a checkpoint, a killed run goes on from its last whole epoch and ends
+with the same bits.
+"""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from pocketbert.files import new_file
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One thing that is tried: a learning rate, for a seed."""
+
+    seed: int
+    rate: float
+
+
+class Learner(Protocol):
+    """What the loop trains: candidates side by side."""
+
+    candidates: tuple[Candidate, ...]
+    examples: int  # that one epoch reads, for each candidate
+
+    def epoch(self, number: int, tick: Callable[[int], None]) -> list[float]:
+        """Train one epoch; `tick` hears how many examples were done. The mean loss of each candidate."""
+
+    def dev_logits(self) -> np.ndarray | None:
+        """(candidates, rows, labels) on dev; None where there is no dev."""
+
+    def snapshot(self, candidate: int) -> dict[str, Tensor]:
+        """What is kept of a candidate, in memory of its own."""
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything needed to go on."""
+
+    def load_state(self, tensors: dict[str, Tensor]) -> None: ...
+
+
+@dataclass
+class EpochRecord:
+    """One candidate after one epoch."""
+
+    seed: int
+    rate: float
+    epoch: int  # from 1
+    loss: float  # mean over the training examples
+    dev_accuracy: float | None
+    dev_loss: float | None
+    seconds: float
+
+
+@dataclass
+class Best:
+    seed: int
+    rate: float
+    epoch: int
+    dev_accuracy: float | None
+    order: tuple[int, int]  # (group, place in it): which was listed first
+
+
+@dataclass
+class Progress:
+    """What a person is told: where it is, how fast, how long still."""
+
+    group: int
+    groups: int
+    epoch: int
+    epochs: int
+    done: int  # examples of this epoch
+    examples: int
+    speed: float  # examples a second, over all candidates that train together
+    left: float  # seconds, about
+    record: EpochRecord | None = None  # when an epoch has just ended
+
+
+Report = Callable[[Progress], None]
+
+
+@dataclass
+class Outcome:
+    """What a training gave, for each seed."""
+
+    best: dict[int, Best] = field(default_factory=dict)
+    weights: dict[int, dict[str, Tensor]] = field(default_factory=dict)
+    history: list[EpochRecord] = field(default_factory=list)
+    seconds: float = 0.0  # spent in epochs, also in earlier processes
+
+
+def train(
+    groups: Sequence[Callable[[], Learner]],
+    dev_labels: np.ndarray | None,
+    *,
+    epochs: int,
+    patience: int = 0,
+    checkpoint: Path | None = None,
+    report: Report | None = None,
+) -> Outcome:
+    """Train every group of candidates, one after the other, and keep the best of each seed."""
+    outcome, first_group, first_epoch, state = _resume(checkpoint)
+    for number in range(first_group, len(groups)):
+        learner = groups[number]()
+        begin = 0
+        if state is not None:
+            learner.load_state(state)
+            begin, state = first_epoch, None
+        for epoch in range(begin, epochs):
+            started = time.perf_counter()
+            tell = _teller(report, learner, number, len(groups), epoch, epochs, started)
+            losses = learner.epoch(epoch, tell)
+            logits = learner.dev_logits()
+            seconds = time.perf_counter() - started
+            outcome.seconds += seconds
+            for index, candidate in enumerate(learner.candidates):
+                scores = _score(None if logits is None else logits[index], dev_labels)
+                record = EpochRecord(candidate.seed, candidate.rate, epoch + 1, losses[index], *scores, seconds)
+                outcome.history.append(record)
+                found = Best(candidate.seed, candidate.rate, epoch + 1, record.dev_accuracy, (number, index))
+                if _better(found, outcome.best.get(candidate.seed)):
+                    outcome.best[candidate.seed] = found
+                    outcome.weights[candidate.seed] = learner.snapshot(index)
+                if report is not None:
+                    speed = learner.examples * len(learner.candidates) / max(seconds, 1e-9)
+                    left = seconds * (epochs - epoch - 1 + (len(groups) - number - 1) * epochs)
+                    done = learner.examples
+                    report(Progress(number, len(groups), epoch + 1, epochs, done, done, speed, left, record))
+            stop = epoch + 1 == epochs or _out_of_patience(outcome.history, learner.candidates, patience)
+            if checkpoint is not None:
+                _save(checkpoint, outcome, number, epochs if stop else epoch + 1, {} if stop else learner.state())
+            if stop:
+                break
+    return outcome
+
+
+def _better(found: Best, best: Best | None) -> bool:
+    if best is None or found.dev_accuracy is None or best.dev_accuracy is None:
+        return True  # without dev, the last epoch is what is kept
+    if found.dev_accuracy != best.dev_accuracy:
+        return found.dev_accuracy > best.dev_accuracy
+    return (found.epoch, found.order) < (best.epoch, best.order)
+
+
+def _score(logits: np.ndarray | None, labels: np.ndarray | None) -> tuple[float | None, float | None]:
+    if logits is None or labels is None:
+        return None, None
+    shifted = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
+    loss = np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(labels)), labels]
+    return float((logits.argmax(axis=1) == labels).mean()), float(loss.mean())
+
+
+def _out_of_patience(history: list[EpochRecord], candidates: tuple[Candidate, ...], patience: int) -> bool:
+    """No candidate of this group got better on dev for so many epochs."""
+    if not patience:
+        return False
+    for candidate in candidates:
+        scores = [r.dev_accuracy for r in history if (r.seed, r.rate) == (candidate.seed, candidate.rate)]
+        if None in scores or len(scores) - 1 - int(np.argmax(scores)) < patience:  # type: ignore[arg-type]
+            return False
+    return True
+
+
+def _teller(
+    report: Report | None, learner: Learner, group: int, groups: int, epoch: int, epochs: int, started: float
+) -> Callable[[int], None]:
+    def tell(done: int) -> None:
+        if report is None:
+            return
+        spent = max(time.perf_counter() - started, 1e-9)
+        whole_epochs = epochs - epoch - 1 + (groups - group - 1) * epochs
+        speed = done * len(learner.candidates) / spent
+        left = spent / max(done, 1) * (learner.examples - done + whole_epochs * learner.examples)
+        report(Progress(group, groups, epoch + 1, epochs, done, learner.examples, speed, left))
+
+    return tell
+
+
+# -- going on after a kill -------------------------------------------------------------------------------------------
+
+
+def _save(path: Path, outcome: Outcome, group: int, epoch: int, state: dict[str, Tensor]) -> None:
+    """One file, whole or not at all: the learner's state, the best weights so far, and the history."""
+    tensors = {f"state/{name}": tensor.detach().contiguous().clone() for name, tensor in state.items()}
+    for seed, weights in outcome.weights.items():
+        tensors.update({f"best/{seed}/{name}": tensor for name, tensor in weights.items()})
+    about: dict[str, Any] = {
+        "group": group,
+        "epoch": epoch,
+        "seconds": outcome.seconds,
+        "history": [asdict(record) for record in outcome.history],
+        "best": [asdict(best) for best in outcome.best.values()],
+    }
+    with new_file(path) as part:
+        save_file(tensors, part, {"progress": json.dumps(about)})
+
+
+def _resume(path: Path | None) -> tuple[Outcome, int, int, dict[str, Tensor] | None]:
+    """(what is known, the group to go on with, epochs of it that are done, the learner's state)."""
+    outcome = Outcome()
+    if path is None or not path.is_file():
+        return outcome, 0, 0, None
+    try:
+        with safe_open(path, framework="pt") as file:
+            about = json.loads(file.metadata()["progress"])
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 - not a dict
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError):
+        return outcome, 0, 0, None  # written whole or not at all; what cannot be read is from elsewhere: start anew
+    outcome.seconds = about["seconds"]
+    outcome.history = [EpochRecord(**record) for record in about["history"]]
+    outcome.best = {best["seed"]: Best(**{**best, "order": tuple(best["order"])}) for best in about["best"]}
+    for name, tensor in tensors.items():
+        if name.startswith("best/"):
+            _, seed, weight = name.split("/", 2)
+            outcome.weights.setdefault(int(seed), {})[weight] = tensor
+    state = {name.removeprefix("state/"): tensor for name, tensor in tensors.items() if name.startswith("state/")}
+    if not state:
+        return outcome, about["group"] + 1, 0, None
+    return outcome, about["group"], about["epoch"], state
+
+
+def derived_seed(*parts: int) -> int:
+    """A seed that depends on all parts, and differs for each."""
+    return int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0]) & (2**63 - 1)
+
+
+def class_weights(labels: np.ndarray, count: int) -> Tensor:
+    """Inverse shares, scaled so that their mean over the examples is one; a class without examples weighs nothing."""
+    counts = np.bincount(labels, minlength=count)
+    weights = np.where(counts > 0, len(labels) / (np.maximum(counts, 1) * (counts > 0).sum()), 0.0)
+    return torch.from_numpy(weights)

@@ -1,0 +1,61 @@
+"""What a run sets on the machine it runs on: threads, small numbers, memory; and what it can tell about it."""
+
+import contextlib
+import ctypes
+import platform
+import sys
+from collections.abc import Iterator
+from functools import cache
+
+import torch
+
+
+@contextlib.contextmanager
+def computing(threads: int | None) -> Iterator[None]:
+    """Threads for this block; numbers too small to matter flushed to zero; freed memory kept for the next step."""
+    before = torch.get_num_threads()
+    # Denormal numbers, which Adam's squares are full of, are a hundred times slower to compute with.
+    torch.set_flush_denormal(True)
+    keep_freed_memory()
+    if threads is not None:
+        torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+        torch.set_flush_denormal(False)
+
+
+@cache
+def keep_freed_memory() -> None:
+    """Ask glibc not to give large freed blocks back at once: the next step would fault every page in again."""
+    if sys.platform != "linux" or platform.libc_ver()[0] != "glibc":
+        return
+    trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD of malloc.h
+    libc = ctypes.CDLL(None)
+    libc.mallopt(mmap_threshold, 1 << 30)
+    libc.mallopt(trim_threshold, (1 << 31) - 1)
+
+
+@cache
+def has_bfloat16() -> bool:
+    """Does this CPU multiply bfloat16 matrices itself? Where it does not, they are emulated, slowly."""
+    flags = ("avx512_bf16", "amx_bf16", "bf16")
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            for line in file:
+                if line.startswith(("flags", "Features")):
+                    return any(flag in line.split() for flag in flags)
+    except OSError:
+        pass
+    return False
+
+
+def peak_memory() -> int:
+    """The most memory this process has had, in bytes; 0 where the system does not say."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024

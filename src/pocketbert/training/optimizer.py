@@ -1,0 +1,106 @@
+"""AdamW with the settings BERT was trained with, over parameters laid end to end in memory.
+
+Two long vectors (matrices, which decay; biases and norms, which do not) instead of dozens of small tensors: one fused
+update each, one norm for clipping, one zeroing. The mathematics is torch's AdamW, which does the updating.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Tensor, nn
+
+BETAS = (0.9, 0.999)
+EPSILON = 1e-8
+
+
+def decays(name: str, parameter: Tensor) -> bool:
+    """Matrices decay; biases and norms (vectors) do not."""
+    return parameter.ndim > 1
+
+
+class FlatAdamW:
+    """AdamW over the parameters of a module that a predicate lets train."""
+
+    def __init__(self, parameters: Iterable[tuple[str, nn.Parameter]], *, weight_decay: float, clip: float) -> None:
+        named = list(parameters)
+        groups = [_flatten([p for name, p in named if decays(name, p) is wanted]) for wanted in (True, False)]
+        self.vectors = [vector for vector in groups if vector is not None]
+        self.clip = clip
+        self.weight_decay = weight_decay
+        self.decay = 1.0  # what has become of a weight that only decays
+        fused = all(vector.device.type in {"cpu", "cuda"} for vector in self.vectors)
+        self.adam = torch.optim.AdamW(
+            [
+                {"params": [vector], "weight_decay": weight_decay if wanted else 0.0}
+                for vector, wanted in zip(groups, (True, False), strict=True)
+                if vector is not None
+            ],
+            lr=torch.tensor(0.0) if not fused else 0.0,
+            betas=BETAS,
+            eps=EPSILON,
+            fused=fused,
+        )
+
+    def zero_grad(self) -> None:
+        for vector in self.vectors:
+            assert vector.grad is not None
+            vector.grad.zero_()
+
+    def step(self, rate: float) -> None:
+        if self.clip > 0:
+            norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(v.grad) for v in self.vectors]))
+            scale = self.clip / (norm.item() + 1e-6)
+            if scale < 1:
+                for vector in self.vectors:
+                    vector.grad.mul_(scale)  # type: ignore[union-attr]
+        for group in self.adam.param_groups:
+            group["lr"] = rate
+        self.adam.step()
+        self.decay *= 1.0 - rate * self.weight_decay
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything a later process needs to go on, as tensors."""
+        tensors = {"decay": torch.tensor(self.decay, dtype=torch.float64)}
+        for i, vector in enumerate(self.vectors):
+            tensors[f"{i}.weights"] = vector.detach()
+            for name, tensor in self.adam.state[vector].items():
+                tensors[f"{i}.{name}"] = tensor
+        return tensors
+
+    def load_state(self, tensors: dict[str, Tensor]) -> None:
+        self.decay = float(tensors["decay"])
+        for i, vector in enumerate(self.vectors):
+            with torch.no_grad():
+                vector.copy_(tensors[f"{i}.weights"])
+            names = [name.split(".", 1)[1] for name in tensors if name.startswith(f"{i}.")]
+            self.adam.state[vector] = {name: tensors[f"{i}.{name}"].clone() for name in names if name != "weights"}
+
+
+def _flatten(parameters: list[nn.Parameter]) -> nn.Parameter | None:
+    """Lay parameters end to end, and make each a view into the long vector; their gradients too."""
+    if not parameters:
+        return None
+    vector = nn.Parameter(torch.cat([p.detach().reshape(-1) for p in parameters]))
+    vector.grad = torch.zeros_like(vector)
+    offset = 0
+    for p in parameters:
+        count = p.numel()
+        p.data = vector.detach()[offset : offset + count].view(p.shape)
+        p.grad = vector.grad[offset : offset + count].view(p.shape)
+        offset += count
+    return vector
+
+
+def rate_schedule(peak: float, steps: int, *, warmup: float, schedule: str) -> Callable[[int], float]:
+    """Step number (from 0) → learning rate: up over the warm-up, then down to zero in a line, or constant."""
+    rising = math.ceil(warmup * steps)
+
+    def rate(step: int) -> float:
+        if step < rising:
+            return peak * (step + 1) / rising
+        if schedule == "constant":
+            return peak
+        return peak * (steps - step) / max(1, steps - rising)
+
+    return rate
