@@ -14,12 +14,19 @@ _WHERE = {
     "Task": "pocketbert.tasks",
     "Tokenizer": "pocketbert.tokenizer",
     "UserError": "pocketbert.errors",
+    "Settings": "pocketbert.training.settings",
     "check_task": "pocketbert.tasks",
+    "encode": "pocketbert.vectors",
+    "evaluate_run": "pocketbert.evaluate",
+    "export_run": "pocketbert.export",
+    "load_run": "pocketbert.runs",
     "load_encoder": "pocketbert.models",
     "load_pretraining": "pocketbert.models",
     "load_task": "pocketbert.tasks",
     "load_tokenizer": "pocketbert.models",
+    "predict_file": "pocketbert.predict",
     "save_model": "pocketbert.checkpoints",
+    "train_run": "pocketbert.runs",
 }
 __all__ = ["__version__", *_WHERE]
 

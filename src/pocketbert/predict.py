@@ -1,0 +1,93 @@
+"""Predictions for a file of texts: its columns and rows, with `prediction`, `probab_0`, `probab_1`, … added.
+
+Rows are read, predicted and written in chunks: memory does not grow with the file.
+"""
+
+import csv
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from pocketbert.errors import UserError
+from pocketbert.files import new_file
+from pocketbert.runs import Run
+from pocketbert.tasks import Rows, read_rows
+from pocketbert.tasks.columns import choose_texts
+from pocketbert.training.machine import computing
+
+CHUNK = 4_096  # rows in memory at a time
+
+
+def predict_file(
+    run: Run,
+    path: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    text: str | None = None,
+    text2: str | None = None,
+    numbers: bool = False,
+    encoding: str = "utf-8",
+    threads: int | None = None,
+    tick: Callable[[int], None] | None = None,
+) -> dict[str, Any]:
+    """Predict every row of a file into a CSV.
+
+    Args:
+        text, text2: the columns of the texts; guessed, and said, when not named.
+        numbers: write the label's number instead of its name.
+        tick: hears how many rows are done.
+    """
+    rows = read_rows(Path(path), encoding=encoding)
+    columns, said = choose_texts(rows, text, text2, pair=run.about["pair"])
+    added = ["prediction", *(f"probab_{i}" for i in range(len(run.labels)))]
+    for name in added:
+        if name in rows.columns:
+            raise UserError(f"{path}: already has a column '{name}'; rename or remove it first")
+    fitted = run.fitted()
+    counts: Counter[str] = Counter()
+    done = cut = 0
+    with computing(threads), new_file(out) as part, part.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([*rows.columns, *added])
+        for chunk in _chunks(rows):
+            texts, seconds = _texts(rows, chunk, columns)
+            probabilities = fitted.probabilities(texts, seconds)
+            cut += fitted.cut
+            for (_, row), values in zip(chunk, probabilities, strict=True):
+                best = int(values.argmax())
+                counts[run.labels[best]] += 1
+                said_label = best if numbers else run.labels[best]
+                writer.writerow(
+                    [*(row.get(name, "") for name in rows.columns), said_label, *(f"{v:.6f}" for v in values)]
+                )
+            done += len(chunk)
+            if tick is not None:
+                tick(done)
+    return {
+        "rows": done,
+        "out": str(out),
+        "labels": list(run.labels),
+        "predicted": {name: counts[name] for name in run.labels},
+        "truncated": cut,
+        "said": said,
+    }
+
+
+def _chunks(rows: Rows) -> Iterator[list[tuple[str, dict[str, Any]]]]:
+    places = iter(rows.places())
+    while chunk := list(islice(places, CHUNK)):
+        yield chunk
+
+
+def _texts(
+    rows: Rows, chunk: list[tuple[str, dict[str, Any]]], columns: tuple[str, ...]
+) -> tuple[list[str], list[str] | None]:
+    for place, row in chunk:
+        for column in columns:
+            if not isinstance(row.get(column), str):
+                raise UserError(f"{rows.path}: {place}: column '{column}' is missing or no text")
+    texts = [row[columns[0]] for _, row in chunk]
+    return texts, [row[columns[1]] for _, row in chunk] if len(columns) > 1 else None

@@ -1,0 +1,90 @@
+"""Sentence vectors: `pb.encode(texts)`, and a file of texts to a .npy file of vectors."""
+
+import os
+from collections.abc import Callable, Sequence
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from pocketbert.errors import UserError
+from pocketbert.files import new_file
+from pocketbert.heads import make_head
+from pocketbert.models import Model, load_model, usual_model
+from pocketbert.tasks import read_rows
+from pocketbert.tasks.columns import choose_texts
+from pocketbert.training.machine import computing
+from pocketbert.training.network import Network, read_all
+from pocketbert.training.settings import POOLINGS
+
+CHUNK = 4_096
+
+
+class SentenceEncoder:
+    """A model that gives one vector a text."""
+
+    def __init__(self, model: str | None = None, *, pooling: str | None = None, max_length: int = 128) -> None:
+        found: Model = load_model(model or usual_model("frozen"))
+        if found.tokenizer is None:
+            raise UserError(f"'{found.name}' is a shape with fresh weights; its vectors would mean nothing")
+        if pooling is not None and pooling not in POOLINGS:
+            raise UserError(f"pooling: {pooling!r} is not known; known are {', '.join(POOLINGS)}")
+        self.tokenizer = found.tokenizer
+        self.max_length = min(max_length, found.config.positions)
+        self.width = found.config.width
+        head = make_head("linear", self.width, 2)
+        self.network = Network(found.encoder(), head, pooling or found.pooling).eval()
+
+    def __call__(self, texts: Sequence[str], seconds: Sequence[str] | None = None) -> np.ndarray:
+        """(texts, width), float32."""
+        encoded = self.tokenizer(texts, seconds, max_length=self.max_length)
+        if not len(encoded):
+            return np.zeros((0, self.width), dtype=np.float32)
+        return read_all(self.network.pool, encoded)
+
+
+def encode(
+    texts: Sequence[str],
+    model: str | None = None,
+    *,
+    pooling: str | None = None,
+    max_length: int = 128,
+    threads: int | None = None,
+) -> np.ndarray:
+    """One vector a text: (texts, width). Pooling is the model's own unless named: pooler, cls or mean."""
+    with computing(threads):
+        return SentenceEncoder(model, pooling=pooling, max_length=max_length)(texts)
+
+
+def encode_file(
+    path: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    model: str | None = None,
+    *,
+    text: str | None = None,
+    pooling: str | None = None,
+    max_length: int = 128,
+    encoding: str = "utf-8",
+    threads: int | None = None,
+    tick: Callable[[int], None] | None = None,
+) -> dict[str, object]:
+    """A file of texts to a .npy file of vectors, a row each. Memory does not grow with the file."""
+    rows = read_rows(Path(path), encoding=encoding)
+    (column,), said = choose_texts(rows, text, None, pair=False)
+    encoder = SentenceEncoder(model, pooling=pooling, max_length=max_length)
+    count = sum(1 for _ in rows)
+    done = 0
+    with computing(threads), new_file(out) as part:
+        vectors = np.lib.format.open_memmap(part, mode="w+", dtype=np.float32, shape=(count, encoder.width))
+        places = iter(rows.places())
+        while chunk := list(islice(places, CHUNK)):
+            for place, row in chunk:
+                if not isinstance(row.get(column), str):
+                    raise UserError(f"{rows.path}: {place}: column '{column}' is missing or no text")
+            vectors[done : done + len(chunk)] = encoder([row[column] for _, row in chunk])
+            done += len(chunk)
+            if tick is not None:
+                tick(done)
+        vectors.flush()
+        del vectors
+    return {"rows": done, "width": encoder.width, "out": str(out), "said": said}
