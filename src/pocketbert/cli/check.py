@@ -11,10 +11,6 @@ from pocketbert.errors import UserError
 if TYPE_CHECKING:
     from pocketbert.tasks import Check
 
-# Without --model, lengths are counted with the first of these that is at hand: they share BERT's uncased
-# vocabulary.
-USUAL = ("pocket-mini", "pocket-tiny", "minilm-l6")
-
 
 @app.command()
 def check(
@@ -74,19 +70,17 @@ def check(
 
 
 def _tokenizer(model: str | None) -> Any:
-    from pocketbert.models import load_tokenizer
+    from pocketbert.models import load_tokenizer, usual_model
 
     if model is not None:
         return load_tokenizer(model)
-    for name in USUAL:
-        try:
-            tokenizer = load_tokenizer(name)
-        except UserError:
-            continue
-        say(f"lengths are tokens of {name} (another with --model)")
-        return tokenizer
-    say("lengths are words, for want of a tokenizer (name a model with --model)")
-    return None
+    try:
+        name = usual_model("frozen")
+    except UserError:
+        say("lengths are words, for want of a tokenizer (name a model with --model)")
+        return None
+    say(f"lengths are tokens of {name} (another with --model)")
+    return load_tokenizer(name)
 
 
 def _show(found: "Check") -> None:

@@ -15,7 +15,7 @@ from pocketbert.training.settings import Settings
 
 
 class Coin(Fitted):
-    """A label at random, the same one for the same text and seed; probabilities are the shares in training."""
+    """Probabilities at random, the same ones for the same text and seed."""
 
     def __init__(self, labels: int, seed: int) -> None:
         self.labels, self.seed = labels, seed

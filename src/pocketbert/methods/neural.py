@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pocketbert.checkpoints import read_config, read_encoder, read_tokenizer, save_model
 from pocketbert.config import Config
-from pocketbert.dropout import Dropout
+from pocketbert.dropout import set_dropout
 from pocketbert.encoder import Encoder
 from pocketbert.errors import UserError
 from pocketbert.files import new_file
@@ -104,9 +104,7 @@ class Neural(Method):
     def network(self, encoder: Encoder, settings: Settings, labels: int) -> Network:
         head = fresh_head(settings, encoder.config.width, labels)
         if settings.dropout is not None:
-            for part in encoder.modules():
-                if isinstance(part, Dropout):
-                    part.p = settings.dropout
+            set_dropout(encoder, settings.dropout)
         return Network(encoder, head, settings.pooling or "pooler", only_cls=settings.only_cls)
 
     def groups(self, job: Job, network: Network, texts: Encoded, dev: Encoded | None) -> list[Callable[[], Learner]]:

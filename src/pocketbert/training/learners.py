@@ -44,13 +44,13 @@ class NetworkLearner:
         self.dev = dev
         self.examples = len(self.encoded)
         trainable = {name for name, _ in network.named_parameters() if trains(name)}
+        if settings.precision == "float64":
+            network.double()
         self.slice = None
         if settings.slice and "encoder.embeddings.word.weight" in trainable:
             self.slice = take_slice(network.encoder, [self.encoded] + ([dev] if dev is not None else []))
             self.encoded = self.slice.encoded(self.encoded)
             self.dev = self.slice.encoded(dev) if dev is not None else None
-        if settings.precision == "float64":
-            network.double()
         for name, parameter in network.named_parameters():
             parameter.requires_grad_(name in trainable)
         self.trainable = [(name, p) for name, p in network.named_parameters() if name in trainable]

@@ -52,6 +52,8 @@ class Settings:
     def __post_init__(self) -> None:
         if isinstance(self.learning_rate, list):
             object.__setattr__(self, "learning_rate", tuple(self.learning_rate))
+        if self.learning_rate == ():
+            raise UserError("learning_rate: an empty list; name at least one rate, or leave it out")
         for rate in self.rates:
             _number("learning_rate", rate, above=0.0, below=10.0)
         if len(set(self.rates)) != len(self.rates):

@@ -1,0 +1,182 @@
+"""Our side: pocketbert at its default settings, or with some of its ideas switched off."""
+
+import os
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from benchmarks.data import tokenizer
+from pocketbert import Task
+from pocketbert.config import SHAPES
+from pocketbert.dropout import Dropout, seed_dropout
+from pocketbert.encoder import Encoder
+from pocketbert.methods import Job, get_method
+from pocketbert.methods.neural import Finetune, Frozen, NetworkFitted
+from pocketbert.models import load_model
+from pocketbert.training.batches import epoch_batches
+from pocketbert.training.learners import NetworkLearner
+from pocketbert.training.settings import Settings, resolve
+
+Measured = dict[str, float]
+RATES, SEEDS, EPOCHS = (1e-3, 3e-3, 1e-2), (0, 1, 2, 3, 4), 10  # the frozen comparison's grid
+
+
+class Training:
+    """Fine-tuning a share of an epoch at a time.
+
+    Batches of like length differ in cost, so a round takes batches spread evenly over the lengths of the epoch: each
+    round is a fair sample of it, and no batch comes twice in one turn of the rounds.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        shape: str,
+        rounds: int,
+        steps: int | None = None,
+        settings: dict[str, Any] | None = None,
+        flat: bool = True,
+        short_masks: bool = True,
+    ) -> None:
+        config = SHAPES[shape]
+        self.settings = resolve(Settings(**(settings or {})), "finetune", config)
+        method = get_method("finetune")
+        assert isinstance(method, Finetune)
+        read, limit = tokenizer(), self.settings.max_length
+        train, dev = (read(split.texts, max_length=limit) for split in (task.train, task.dev))
+        assert task.train.labels is not None
+        network = method.network(Encoder(config, seed=0), self.settings, len(task.labels))
+        if not short_masks:
+            use_torch_dropout(network)
+        self.learner = NetworkLearner(
+            network,
+            method.predicate(network),
+            (train, task.train.labels),
+            dev,
+            len(task.labels),
+            self.settings,
+            self.settings.rates[0],
+        )
+        if not flat:
+            self.learner.optimizer = PlainAdamW(self.learner)  # type: ignore[assignment]
+        self.learner.network.train()
+        seed_dropout(self.learner.network, 0)
+        lengths = self.learner.encoded.lengths
+        like = self.settings.like_length
+        batches = epoch_batches(lengths, self.settings.batch_size, np.random.default_rng(0), like_length=like)
+        self.batches = sorted(batches, key=lambda rows: int(lengths[rows].max()))
+        self.rounds = rounds
+        self.steps = min(steps or len(self.batches), max(1, len(self.batches) // rounds))
+        self.done = 0
+        for rows in (self.batches[-1], *self.share(0)[:3]):
+            self.step(rows)
+
+    def share(self, round_number: int) -> list[np.ndarray]:
+        """This round's batches, in random order."""
+        places = (np.arange(self.steps) + (round_number % self.rounds + 0.5) / self.rounds) * len(self.batches)
+        chosen = (places / self.steps).astype(int)
+        return [self.batches[i] for i in np.random.default_rng(round_number).permutation(chosen)]
+
+    def step(self, rows: np.ndarray) -> int:
+        self.learner.step(rows, self.learner.rate(self.done))
+        self.done += 1
+        return len(rows)
+
+    def run(self, round_number: int) -> Measured:
+        batches = self.share(round_number)
+        started = time.perf_counter()
+        examples = sum(self.step(rows) for rows in batches)
+        return {"seconds": time.perf_counter() - started, "examples": examples}
+
+
+class PlainAdamW:
+    """What `FlatAdamW` replaces: torch's AdamW over the parameters one by one, and its clipping."""
+
+    def __init__(self, learner: NetworkLearner) -> None:
+        self.parameters = [p for _, p in learner.trainable]
+        for parameter in self.parameters:  # out of the long vector, into memory of their own
+            parameter.data, parameter.grad = parameter.data.clone(), None
+        self.clip = learner.settings.clip
+        decay = learner.settings.weight_decay
+        self.adam = torch.optim.AdamW(
+            [
+                {"params": [p for p in self.parameters if p.ndim > 1], "weight_decay": decay},
+                {"params": [p for p in self.parameters if p.ndim == 1], "weight_decay": 0.0},
+            ]
+        )
+
+    def zero_grad(self) -> None:
+        self.adam.zero_grad()
+
+    def step(self, rate: float) -> None:
+        nn.utils.clip_grad_norm_(self.parameters, self.clip)
+        for group in self.adam.param_groups:
+            group["lr"] = rate
+        self.adam.step()
+
+
+def use_torch_dropout(module: nn.Module) -> None:
+    """Put torch's own dropout where ours is."""
+    for name, part in list(module.named_children()):
+        if isinstance(part, Dropout):
+            setattr(module, name, nn.Dropout(part.p))
+        else:
+            use_torch_dropout(part)
+
+
+class FrozenGrid:
+    """Every learning rate and seed of a frozen encoder, from texts to chosen heads, with an empty feature cache."""
+
+    def __init__(self, folder: Path, task: Task, *, epochs: int = EPOCHS) -> None:
+        model = load_model(folder)
+        settings = resolve(Settings(learning_rate=RATES, epochs=epochs), "frozen", model.config)
+        self.job = Job(task.labels, task.train, task.dev, settings, model=model)
+
+    def run(self, round_number: int) -> Measured:
+        method = get_method("frozen")
+        assert isinstance(method, Frozen)
+        before = os.environ.get("POCKETBERT_HOME")
+        with tempfile.TemporaryDirectory() as empty:
+            os.environ["POCKETBERT_HOME"] = empty
+            started = time.perf_counter()
+            trained = method.fit_seeds(self.job, SEEDS)
+            seconds = time.perf_counter() - started
+        if before is None:
+            del os.environ["POCKETBERT_HOME"]
+        else:
+            os.environ["POCKETBERT_HOME"] = before
+        assert sum(len(one.history) for one in trained) == len(SEEDS) * len(RATES) * (self.job.settings.epochs or 1)
+        return {"seconds": seconds, "examples": len(self.job.train)}
+
+
+class Predicting:
+    """Texts in, probabilities out."""
+
+    def __init__(self, task: Task, *, shape: str = "tiny") -> None:
+        config = SHAPES[shape]
+        settings = resolve(Settings(), "finetune", config)
+        method = get_method("finetune")
+        assert isinstance(method, Finetune)
+        network = method.network(Encoder(config, seed=0), replace(settings, precision="float32"), len(task.labels))
+        self.fitted = NetworkFitted(network, tokenizer(), settings, whole=True)
+        self.texts = list(task.test.texts)
+        self.fitted.probabilities(self.texts[:64])
+
+    def run(self, round_number: int) -> Measured:
+        started = time.perf_counter()
+        results = self.fitted.probabilities(self.texts)
+        return {"seconds": time.perf_counter() - started, "examples": len(results)}
+
+
+def make(kind: str, folder: Path, task: Task, spec: dict[str, Any]) -> Training | FrozenGrid | Predicting:
+    """What a worker asks for by name."""
+    if kind == "frozen":
+        return FrozenGrid(folder, task, **spec)
+    return Predicting(task, **spec) if kind == "predict" else Training(task, **spec)

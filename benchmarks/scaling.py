@@ -1,0 +1,82 @@
+"""Does twice the data take twice the time? Fine-tunes tiny for one epoch on more and more phrases of sst2-glue.
+
+    python -m benchmarks.scaling [--quick] [--json FILE]
+
+The whole way is timed: reading the weights, tokenising, the slice, every step. There is no dev split in it, whose
+constant cost would flatter the ratios.
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import data
+from benchmarks.report import align, machine_facts
+from pocketbert import Task, load_task
+from pocketbert.methods import Job, get_method
+from pocketbert.models import load_model
+from pocketbert.training.machine import computing
+from pocketbert.training.settings import Settings, resolve
+
+GOAL = 2.2
+THREADS = 2
+
+
+def seconds_to_train(task: Task, rows: int, folder: Path) -> float:
+    """One epoch over so many phrases, drawn at random."""
+    model = load_model(folder)
+    settings = resolve(Settings(epochs=1, threads=THREADS), "finetune", model.config)
+    chosen = np.random.default_rng(0).permutation(len(task.train))[:rows]
+    job = Job(task.labels, task.train.take(chosen), None, settings, model=model)
+    started = time.perf_counter()
+    get_method("finetune").fit(job)
+    return time.perf_counter() - started
+
+
+def measure(sizes: list[int]) -> list[dict[str, float | None]]:
+    """Seconds for each size, and how many times the size before it."""
+    task = load_task("sst2-glue")
+    lines: list[dict[str, float | None]] = []
+    with tempfile.TemporaryDirectory() as temporary, computing(THREADS):
+        folder = data.write_model(Path(temporary), "tiny")
+        seconds_to_train(task, min(sizes) // 4, folder)  # warm-up
+        before = None
+        for rows in sizes:
+            seconds = seconds_to_train(task, rows, folder)
+            lines.append({"rows": rows, "seconds": seconds, "ratio": seconds / before if before else None})
+            before = seconds
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.scaling", description="one epoch on 4k to 64k phrases: does time grow as data does?"
+    )
+    parser.add_argument("--quick", action="store_true", help="128 and 256 phrases, to see that it works")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers")
+    options = parser.parse_args()
+    data.skip_if_missing(rival=False, task="sst2-glue")
+    lines = measure([128, 256] if options.quick else [4_000, 8_000, 16_000, 32_000, 64_000])
+    rows = [["phrases", "seconds", "phrases/s", "ratio", "goal"]]
+    for line in lines:
+        assert line["rows"] is not None
+        assert line["seconds"] is not None
+        ratio = line["ratio"]
+        verdict = "–" if ratio is None else f"≤ {GOAL} {'met' if ratio <= GOAL else 'missed'}"
+        speed = line["rows"] / line["seconds"]
+        shown = "–" if ratio is None else f"{ratio:.2f}"
+        rows.append([f"{line['rows']:,}", f"{line['seconds']:.1f}", f"{speed:,.0f}", shown, verdict])
+    print("\n".join(align(rows)))
+    if options.quick:
+        print("QUICK: it works, or it does not; the numbers mean nothing.")
+    if options.json:
+        results = {"machine": machine_facts(THREADS), "goal": GOAL, "lines": lines}
+        options.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

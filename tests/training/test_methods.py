@@ -1,0 +1,353 @@
+"""Every method in the registry: it learns, saves, comes back the same, and trains what it says it trains."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from pocketbert.errors import UserError
+from pocketbert.methods import Job, get_method, list_methods
+from pocketbert.models import load_model
+from pocketbert.runs import load_run, plan_run, train_run
+from pocketbert.training.settings import Settings, default_rate, resolve
+
+from .conftest import make_task
+
+METHODS = list(list_methods())
+QUICK = Settings(learning_rate=(3e-3, 1e-2), epochs=4, batch_size=16, max_length=32, vocabulary_size=120, threads=1)
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("pairs", [False, True], ids=["single", "pairs"])
+def test_every_method_trains_saves_and_comes_back_the_same(name, pairs, model, tmp_path):
+    task = make_task(pairs=pairs)
+    run = train_run(task, name, tmp_path / "run", model=model if get_method(name).needs_model else None, settings=QUICK)
+    scores = run.metrics["scores"]["test"]
+    assert 0 <= scores["low"] <= scores["accuracy"] <= scores["high"] <= 1
+    if name in ("tfidf", "finetune", "scratch"):
+        assert scores["accuracy"] > 0.75, "the words give the label away"
+    again = load_run(tmp_path / "run")
+    probabilities = again.fitted().probabilities(task.test.texts, task.test.seconds)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-9)
+    lines = (tmp_path / "run" / "test.csv").read_text().splitlines()[1:]
+    written = np.array([[float(value) for value in line.split(",")[3:]] for line in lines])
+    np.testing.assert_allclose(written, probabilities, atol=1e-5)
+    assert again.fitted().probabilities([], [] if pairs else None).shape == (0, 2)
+    assert not (tmp_path / "run" / "checkpoint.safetensors").exists()
+    assert not [path for path in (tmp_path / "run").rglob("*") if path.suffix in (".pkl", ".pickle", ".pt", ".joblib")]
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if get_method(name).needs_model])
+@pytest.mark.parametrize("pooling", ["pooler", "cls", "mean"])
+@pytest.mark.parametrize("head", ["linear", "two-layer", "bilstm"])
+def test_what_trains_has_a_gradient_and_what_does_not_is_byte_identical(name, pooling, head, task, model):
+    settings = replace(QUICK, learning_rate=1e-2, epochs=1, pooling=pooling, head=head, features=False, slice=False)
+    method = get_method(name)
+    job = plan_run(task, name, model=model, settings=settings).job
+    encoder, tokenizer = method.prepare(job)
+    network = method.network(encoder, job.settings, 2)
+    before = {key: value.detach().clone() for key, value in network.named_parameters()}
+    texts = tokenizer(task.train.texts)
+    learner = type(method).__mro__[-4].groups(method, job, network, texts, None)[0]()
+    learner.epoch(0, lambda done: None)
+    predicate = method.predicate(learner.network)
+    for key, value in learner.network.named_parameters():
+        if predicate(key):
+            assert value.grad is not None, key
+            assert value.grad.abs().sum() > 0 or "token_type" in key or "position" in key, key
+            assert not torch.equal(value, before[key]), key
+        else:
+            assert value.detach().numpy().tobytes() == before[key].numpy().tobytes(), key
+    assert any(predicate(key) for key in before)
+
+
+def test_dev_chooses_the_rate_and_the_epoch_and_ties_go_to_the_earlier_epoch(task, model, tmp_path):
+    run = train_run(task, "finetune", tmp_path / "run", model=model, settings=QUICK)
+    history, best = run.metrics["history"], run.metrics["best"]
+    assert len(history) == run.metrics["trials"] == 8
+    top = max(record["dev_accuracy"] for record in history)
+    assert best["dev_accuracy"] == top
+    assert best["epoch"] == min(record["epoch"] for record in history if record["dev_accuracy"] == top)
+    assert run.metrics["scores"]["dev"]["accuracy"] == pytest.approx(top)
+
+
+def test_patience_stops_early(task, model, tmp_path):
+    settings = replace(QUICK, learning_rate=1e-2, epochs=30, patience=2)
+    run = train_run(task, "finetune", tmp_path / "run", model=model, settings=settings)
+    assert len(run.metrics["history"]) < 30
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_two_fresh_processes_write_byte_identical_predictions(name, model, tmp_path, task):
+    outs = []
+    for i in range(2):
+        _train_in_another_process(tmp_path / f"run{i}", name, model)
+        outs.append([(tmp_path / f"run{i}" / f"{split}.csv").read_bytes() for split in ("dev", "test")])
+    assert outs[0] == outs[1]
+
+
+PROGRAM = """
+import sys, json, time, os, signal
+sys.path.insert(0, sys.argv[1])
+from training.conftest import make_task
+from pocketbert.runs import train_run
+from pocketbert.training.settings import Settings
+about = json.loads(sys.argv[2])
+def report(now):
+    if now.record is not None and (now.record.rate, now.record.epoch) == tuple(about.get("stop", ())):
+        report.armed = True
+    elif getattr(report, "armed", False):
+        os.kill(os.getpid(), signal.SIGKILL)  # in the middle of the next epoch: the checkpoint of the last one is there
+made = Settings(**about["settings"])
+train_run(make_task(), about["method"], about["folder"], model=about["model"], settings=made, report=report)
+"""
+
+
+def _train_in_another_process(folder, method, model, stop=()):
+    from conftest import REPOSITORY
+
+    settings = {**QUICK.to_dict(), "dropout": 0.1}
+    about = {
+        "folder": str(folder),
+        "method": method,
+        "model": model if get_method(method).needs_model else None,
+        "settings": settings,
+        "stop": stop,
+    }
+    command = [sys.executable, "-c", PROGRAM, str(REPOSITORY / "tests"), json.dumps(about)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("method", ["finetune", "scratch", "frozen"])
+def test_killed_after_any_epoch_a_run_goes_on_to_the_same_bytes(method, model, tmp_path):
+    done = _train_in_another_process(tmp_path / "whole", method, model)
+    assert done.returncode == 0, done.stderr
+    expected = [(tmp_path / "whole" / f"{split}.csv").read_bytes() for split in ("dev", "test")]
+    for rate, epoch in [(3e-3, 1), (3e-3, 4), (1e-2, 2)]:
+        folder = tmp_path / f"cut-{rate}-{epoch}"
+        killed = _train_in_another_process(folder, method, model, stop=(rate, epoch))
+        if method != "frozen" or epoch != 4:  # all rates of a frozen run train together: after epoch 4 it is over
+            assert killed.returncode == -signal.SIGKILL, killed.stderr
+            assert not (folder / "manifest.json").exists()
+            with pytest.raises(UserError, match="not finished"):
+                load_run(folder)
+        done = _train_in_another_process(folder, method, model)
+        assert done.returncode == 0, done.stderr
+        assert [(folder / f"{split}.csv").read_bytes() for split in ("dev", "test")] == expected
+        assert not (folder / "checkpoint.safetensors").exists()
+        whole = json.loads((tmp_path / "whole" / "metrics.json").read_text())
+        again = json.loads((folder / "metrics.json").read_text())
+        drop = ("seconds",)
+        assert [{k: v for k, v in r.items() if k not in drop} for r in again["history"]] == [
+            {k: v for k, v in r.items() if k not in drop} for r in whole["history"]
+        ]
+
+
+def test_one_thread_and_two_predict_the_same_labels(task, model, tmp_path):
+    run = train_run(task, "finetune", tmp_path / "run", model=model, settings=QUICK)
+    before = torch.get_num_threads()
+    try:
+        said = []
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            said.append(run.fitted().probabilities(task.test.texts).argmax(axis=1))
+    finally:
+        torch.set_num_threads(before)
+    assert (said[0] == said[1]).all()
+
+
+def test_another_seed_gives_another_run(task, model, tmp_path):
+    runs = [
+        train_run(task, "finetune", tmp_path / f"{s}", model=model, settings=replace(QUICK, seed=s)) for s in (0, 1)
+    ]
+    assert (runs[0].folder / "test.csv").read_bytes() != (runs[1].folder / "test.csv").read_bytes()
+
+
+def test_frozen_seeds_at_once_are_the_seeds_alone(task, model):
+    method = get_method("frozen")
+    settings = resolve(QUICK, "frozen", load_model(model).config)
+    job = Job(task.labels, task.train, task.dev, settings, load_model(model))
+    together = method.fit_seeds(job, [0, 1, 2])
+    for seed, trained in enumerate(together):
+        alone = method.fit(replace(job, settings=replace(settings, seed=seed)))
+        assert trained.best == alone.best
+        a, b = (it.fitted.probabilities(task.test.texts) for it in (trained, alone))
+        np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+def test_features_are_kept_and_a_damaged_or_deleted_cache_is_no_harm(task, model, tmp_path):
+    from pocketbert.training.features import cache_folder
+
+    outs = []
+    for i, spoil in enumerate([None, "keep", "damage", "delete"]):
+        files = list(cache_folder().glob("*.safetensors"))
+        assert len(files) == (0 if spoil is None else 2)
+        for path in files:
+            if spoil == "damage":
+                path.write_bytes(path.read_bytes()[:100])
+            elif spoil == "delete":
+                path.unlink()
+        run = train_run(task, "frozen", tmp_path / f"{i}", model=model, settings=QUICK)
+        outs.append((run.folder / "test.csv").read_bytes())
+    assert len(set(outs)) == 1
+
+
+def test_the_cache_is_bounded(task, model, tmp_path, monkeypatch):
+    from pocketbert.training import features
+
+    monkeypatch.setattr(features, "MOST_BYTES", 40_000)
+    for length in (8, 12, 16, 20):
+        train_run(task, "frozen", tmp_path / f"{length}", model=model, settings=replace(QUICK, max_length=length))
+    assert sum(path.stat().st_size for path in features.cache_folder().glob("*")) <= 40_000
+
+
+def test_a_finished_run_is_not_trained_again_and_other_settings_are_refused(task, model, tmp_path):
+    start = time.perf_counter()
+    run = train_run(task, "finetune", tmp_path / "run", model=model, settings=QUICK)
+    first = time.perf_counter() - start
+    stamp = (tmp_path / "run" / "manifest.json").stat().st_mtime_ns
+    start = time.perf_counter()
+    assert train_run(task, "finetune", tmp_path / "run", model=model, settings=QUICK).metrics == run.metrics
+    assert time.perf_counter() - start < first
+    assert (tmp_path / "run" / "manifest.json").stat().st_mtime_ns == stamp
+    with pytest.raises(UserError, match="finished run with other settings"):
+        train_run(task, "finetune", tmp_path / "run", model=model, settings=replace(QUICK, seed=9))
+
+
+def test_a_head_is_never_put_on_other_weights(task, tokenizer, config, tmp_path):
+    from pocketbert.checkpoints import save_model
+    from pocketbert.encoder import Encoder
+
+    save_model(Encoder(config, seed=1), tmp_path / "model", tokenizer)
+    run = train_run(task, "frozen", tmp_path / "run", model=str(tmp_path / "model"), settings=QUICK)
+    save_model(Encoder(config, seed=2), tmp_path / "model", tokenizer, overwrite=True)
+    with pytest.raises(UserError, match="trained on other weights"):
+        run.fitted()
+
+
+def test_a_split_without_real_labels_is_predicted_and_not_scored(model, tmp_path):
+    task = make_task()
+    hidden = type(task.test)(task.test.texts, None, None, "all 60 labels are 0: placeholders")
+    task = replace(task, splits={**task.splits, "test": hidden})
+    run = train_run(task, "majority", tmp_path / "run", settings=QUICK)
+    assert run.metrics["scores"]["test"] == {"rows": 60, "refused": "all 60 labels are 0: placeholders"}
+    assert len((tmp_path / "run" / "test.csv").read_text().splitlines()) == 61
+
+
+def test_three_classes_with_weights_and_each_precision(model, tmp_path):
+    task = make_task(labels=3)
+    for precision in ("float32", "bfloat16"):
+        settings = replace(QUICK, learning_rate=1e-2, precision=precision, class_weights=True)
+        run = train_run(task, "finetune", tmp_path / precision, model=model, settings=settings)
+        assert run.metrics["scores"]["test"]["accuracy"] > 0.6
+        assert set(run.metrics["scores"]["test"]["f1"]) == {"no", "yes", "so"}
+
+
+def test_small_models_get_larger_rates():
+    rates = [default_rate("finetune", width) for width in (128, 256, 384, 768, 1024)]
+    assert rates == sorted(rates, reverse=True)
+    assert rates[0] >= 2e-4
+    assert rates[2] == 5e-5
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"epochs": 0}, "epochs: 0"),
+        ({"epochs": -1}, "epochs: -1"),
+        ({"batch_size": 0}, "batch_size: 0"),
+        ({"learning_rate": 0.0}, "learning_rate: 0.0"),
+        ({"learning_rate": -1e-4}, "learning_rate"),
+        ({"learning_rate": (1e-4, 1e-4)}, "twice"),
+        ({"learning_rate": float("nan")}, "learning_rate"),
+        ({"dropout": 1.0}, "dropout"),
+        ({"weight_decay": -0.1}, "weight_decay"),
+        ({"warmup": 1.0}, "warmup"),
+        ({"clip": -1.0}, "clip"),
+        ({"patience": -1}, "patience"),
+        ({"seed": -1}, "seed"),
+        ({"threads": 0}, "threads"),
+        ({"max_length": 0}, "max_length"),
+        ({"pooling": "max"}, "pooling: 'max' is not known; known are pooler, cls, mean"),
+        ({"head": "crf"}, "head"),
+        ({"schedule": "cosine"}, "schedule"),
+        ({"precision": "int8"}, "precision"),
+    ],
+)
+def test_wrong_settings_are_refused_when_made(settings, says):
+    with pytest.raises(UserError, match=says):
+        Settings(**settings)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"method": "magic"}, "method 'magic' is not known; known are random, majority"),
+        ({"model": "tiny", "method": "finetune"}, "shape with fresh weights"),
+        ({"model": "nosuch"}, "no model 'nosuch'"),
+        ({"settings": replace(QUICK, max_length=65)}, "max_length 65 is more than the model's 64 positions"),
+        ({"settings": replace(QUICK, max_length=1)}, "no room"),
+    ],
+)
+def test_a_wrong_run_is_refused_before_anything_is_written(task, model, tmp_path, change, says):
+    arguments = {"method": "finetune", "model": model, "settings": QUICK, **change}
+    with pytest.raises(UserError, match=says):
+        train_run(task, arguments.pop("method"), tmp_path / "run", **arguments)
+    assert not (tmp_path / "run" / "model").exists()
+
+
+def test_two_processes_cannot_write_one_run(task, tmp_path):
+    from pocketbert.files import lock
+
+    with lock(tmp_path / "run"), pytest.raises(UserError, match="another process is writing here"):
+        train_run(task, "majority", tmp_path / "run", settings=QUICK)
+    run = train_run(task, "majority", tmp_path / "run", settings=QUICK)
+    assert run.metrics["scores"]["test"]["rows"] == 60
+    assert not (tmp_path / "run" / ".lock").exists()
+
+
+def test_a_folder_with_something_else_in_it_is_left_alone(task, tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(UserError, match="no run of pocketbert"):
+        train_run(task, "majority", tmp_path, settings=QUICK)
+    assert (tmp_path / "thesis.txt").read_text() == "years of work"
+
+
+def test_a_full_disk_is_said_and_the_run_goes_on_when_there_is_room(model, tmp_path):
+    """A limit on the size of files stands in for the disk: the checkpoint cannot be written."""
+    from conftest import REPOSITORY
+
+    settings = {**QUICK.to_dict(), "learning_rate": 1e-2}
+    program = (
+        "import sys, json, resource, signal; sys.path.insert(0, sys.argv[1])\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "limit = int(sys.argv[3]); resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))\n"
+        "from training.conftest import make_task\n"
+        "from pocketbert.errors import UserError\n"
+        "from pocketbert.runs import train_run\n"
+        "from pocketbert.training.settings import Settings\n"
+        "about = json.loads(sys.argv[2])\n"
+        "made = Settings(**about['settings'])\n"
+        "try: train_run(make_task(), 'finetune', about['folder'], model=about['model'], settings=made)\n"
+        "except UserError as error: print(error, file=sys.stderr); sys.exit(2)\n"
+    )
+    about = json.dumps({"folder": str(tmp_path / "run"), "model": model, "settings": settings})
+
+    def run(limit):
+        command = [sys.executable, "-c", program, str(REPOSITORY / "tests"), about, str(limit)]
+        return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ})
+
+    full = run(20_000)
+    assert full.returncode == 2, full.stderr
+    assert "cannot write" in full.stderr
+    assert not [path.name for path in (tmp_path / "run").rglob("*.part")]
+    assert not (tmp_path / "run" / "manifest.json").exists()
+    assert run(10**9).returncode == 0
+    assert load_run(tmp_path / "run").metrics["scores"]["test"]["rows"] == 60
