@@ -2,7 +2,7 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 
-.PHONY: install test test-slow lint format clean
+.PHONY: install test test-slow bench lint format clean
 
 install: .venv/.installed
 
@@ -19,6 +19,11 @@ test: install
 
 test-slow: install
 	$(BIN)/python -m pytest -m slow
+
+# Speed beside transformers, into docs/performance.md; alone on the machine, some minutes.
+bench: install
+	$(BIN)/python -m benchmarks.speed --write docs/performance.md
+	$(BIN)/python -m benchmarks.scaling
 
 lint: install
 	$(BIN)/ruff check .

