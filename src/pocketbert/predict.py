@@ -46,6 +46,7 @@ def predict_file(
     for name in added:
         if name in rows.columns:
             raise UserError(f"{path}: already has a column '{name}'; rename or remove it first")
+    refuse_target(path, out)
     fitted = run.fitted()
     counts: Counter[str] = Counter()
     done = cut = 0
@@ -74,6 +75,14 @@ def predict_file(
         "truncated": cut,
         "said": said,
     }
+
+
+def refuse_target(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
+    """Nothing is computed for a result that could not be written, or that would replace what it was made from."""
+    if Path(out).is_dir():
+        raise UserError(f"{out}: is a folder; name a file")
+    if Path(out).exists() and Path(path).exists() and os.path.samefile(path, out):
+        raise UserError(f"{out}: is the input itself; name another file")
 
 
 def _chunks(rows: Rows) -> Iterator[list[tuple[str, dict[str, Any]]]]:

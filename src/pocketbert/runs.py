@@ -9,6 +9,7 @@ metrics.json       history, the choice, scores with intervals, cost
 manifest.json      written last: a folder without one is not finished
 """
 
+import contextlib
 import csv
 import hashlib
 import json
@@ -25,9 +26,8 @@ from safetensors.numpy import load_file, save_file
 
 from pocketbert import __version__
 from pocketbert.errors import UserError
-from pocketbert.files import lock, new_file, new_folder, read_json, write_json
+from pocketbert.files import LOCK, lock, new_file, new_folder, read_json, remove_leftovers, write_json
 from pocketbert.methods import Fitted, Job, Trained, get_method
-from pocketbert.methods.neural import NetworkFitted
 from pocketbert.metrics import measure
 from pocketbert.models import Model, load_model, usual_model, weights_fingerprint
 from pocketbert.tasks import Check, Split, Task, check_task
@@ -35,6 +35,8 @@ from pocketbert.tasks.split import keys
 from pocketbert.training.loop import Report
 from pocketbert.training.machine import computing, peak_memory
 from pocketbert.training.settings import Settings, resolve
+
+SETTINGS, MANIFEST, CHECKPOINT = "settings.json", "manifest.json", "checkpoint.safetensors"
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +46,7 @@ class Run:
     folder: Path
     about: dict[str, Any]  # settings.json
     metrics: dict[str, Any]
+    files: dict[str, dict[str, Any]]  # of the manifest
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -54,7 +57,10 @@ class Run:
         return Settings.from_dict(self.about["settings"])
 
     def fitted(self) -> Fitted:
-        """What classifies, loaded from the folder."""
+        """What classifies, loaded from the folder; the model's files must be those that were written."""
+        for name, entry in self.files.items():
+            if name.startswith("model/") and _sha256(self.folder / name) != entry["sha256"]:
+                raise UserError(f"{self.folder / name}: changed since the run was finished")
         method = get_method(self.about["method"])
         return method.load(self.folder / "model", self.labels, self.settings, self.about)
 
@@ -78,19 +84,24 @@ def train_run(
     plan = plan_run(task, method, model=model, settings=settings)
     for warning in plan.check.warnings if say else ():
         say(f"warning: {warning}")  # type: ignore[misc]
-    about, job = plan.about, plan.job
     folder = Path(folder)
-    if (folder / "manifest.json").is_file():
-        return _finished(folder, about)
+    _refuse_strangers(folder)
     with lock(folder):
-        _begin(folder, about)
+        if (folder / MANIFEST).is_file():
+            return _finished(folder, plan.about)
+        _begin(folder, plan.about)
         started = time.perf_counter()
-        with computing(job.settings.threads):
-            job = replace(job, checkpoint=folder / "checkpoint.safetensors", report=report)
-            trained = get_method(method).fit(job)
+        checkpoint = folder / CHECKPOINT
+        with computing(plan.job.settings.threads):
+            try:
+                trained = get_method(method).fit(replace(plan.job, checkpoint=checkpoint, report=report))
+            except UserError:
+                if not checkpoint.exists():
+                    _forget(folder)
+                raise
             _write_results(folder, plan, task, trained, started)
-        (folder / "checkpoint.safetensors").unlink(missing_ok=True)
         _write_manifest(folder)
+        checkpoint.unlink(missing_ok=True)
     return load_run(folder)
 
 
@@ -128,6 +139,8 @@ def plan_run(task: Task, method: str, *, model: str | None = None, settings: Set
     choices = len(settings.rates) * (settings.epochs or 1)
     if dev is None and kind.needs_model and choices > 1:
         raise UserError(f"{task.name} has no labelled dev split to choose an epoch or a rate on; use one of each")
+    job = Job(task.labels, train, dev, settings, model=found)
+    start = kind.prepare(job)
     about = {
         "format": 1,
         "pocketbert": __version__,
@@ -137,41 +150,60 @@ def plan_run(task: Task, method: str, *, model: str | None = None, settings: Set
         "fingerprints": {name: task.fingerprint(name) for name in task.splits},
         "method": method,
         "model": None if found is None else found.name,
+        "weights": None if start is None else weights_fingerprint(start[0]),
+        "tokenizer": None if start is None else hashlib.sha256(start[1].to_json().encode()).hexdigest()[:32],
         "settings": settings.to_dict(),
     }
-    return Plan(about, Job(task.labels, train, dev, settings, model=found), check)
+    return Plan(about, replace(job, start=start), check)
+
+
+def _refuse_strangers(folder: Path) -> None:
+    """A folder that holds something else is left as it is, to the last file."""
+    if folder.is_dir() and not (folder / SETTINGS).is_file():
+        strange = [path.name for path in folder.iterdir() if path.name != LOCK and not path.name.endswith(".part")]
+        if strange:
+            raise UserError(f"{folder}: is no run of pocketbert (it holds {strange[0]}); name another folder")
 
 
 def _begin(folder: Path, about: dict[str, Any]) -> None:
-    """A folder with another run's settings is not written into."""
-    path = folder / "settings.json"
-    if path.is_file():
-        if _comparable(read_json(path)) != _comparable(about):
-            raise UserError(f"{folder}: holds an unfinished run with other settings; name another folder, or remove it")
-        return
-    strange = [p.name for p in folder.iterdir() if p.name != ".lock" and not p.name.endswith(".part")]
-    if strange:
-        raise UserError(f"{folder}: already exists and is no run of pocketbert (it holds {strange[0]}); name another")
-    write_json(path, about)
-
-
-def _comparable(about: dict[str, Any]) -> str:
-    return json.dumps({k: v for k, v in about.items() if k not in ("pocketbert", "weights")}, sort_keys=True)
+    """Write what was asked, or see that it is what an unfinished run was asked."""
+    remove_leftovers(folder)
+    if (folder / SETTINGS).is_file():
+        _same_settings(_read_object(folder / SETTINGS), about, f"{folder}: holds an unfinished run with other settings")
+    else:
+        write_json(folder / SETTINGS, about)
 
 
 def _finished(folder: Path, about: dict[str, Any]) -> Run:
     run = load_run(folder)
-    if _comparable(run.about) != _comparable(about):
-        raise UserError(f"{folder}: holds a finished run with other settings; name another folder, or remove it")
+    _same_settings(run.about, about, f"{folder}: holds a finished run with other settings")
+    remove_leftovers(folder)
+    (folder / CHECKPOINT).unlink(missing_ok=True)
     return run
 
 
+def _same_settings(there: dict[str, Any], asked: dict[str, Any], message: str) -> None:
+    """Compare as JSON does (tuples are lists); name the first thing that differs."""
+    asked = json.loads(json.dumps(asked))
+    flat = [{**about, **about.get("settings", {})} for about in (there, asked)]
+    for name in sorted((flat[0].keys() | flat[1].keys()) - {"settings", "pocketbert"}):
+        if flat[0].get(name) != flat[1].get(name):
+            values = f"{name} is {flat[0].get(name)!r} there and {flat[1].get(name)!r} here"
+            raise UserError(f"{message} ({values}); name another folder, or remove it")
+
+
+def _forget(folder: Path) -> None:
+    """Undo `_begin`: nothing was trained, so nothing stands in the way of the corrected command."""
+    (folder / SETTINGS).unlink(missing_ok=True)
+    (folder / LOCK).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
 def _write_results(folder: Path, plan: Plan, task: Task, trained: Trained, started: float) -> None:
-    about, fitted = plan.about, trained.fitted
+    fitted = trained.fitted
     with new_folder(folder / "model", overwrite=True) as part:
         fitted.save(part)
-    if isinstance(fitted, NetworkFitted) and not fitted.whole:
-        write_json(folder / "settings.json", {**about, "weights": weights_fingerprint(fitted.network.encoder)})
     learnt = [text_hashes(task.splits[name]) for name in ("train", "dev") if name in task.splits]
     with new_file(folder / "seen.safetensors") as path:
         save_file({"hashes": np.unique(np.concatenate(learnt))}, path)
@@ -219,27 +251,43 @@ def write_predictions(path: Path, probabilities: np.ndarray, labels: np.ndarray 
 def _write_manifest(folder: Path) -> None:
     files = {}
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.name not in (".lock", "manifest.json") and not path.name.endswith(".part"):
-            digest = hashlib.sha256(path.read_bytes()).hexdigest()
-            files[path.relative_to(folder).as_posix()] = {"bytes": path.stat().st_size, "sha256": digest}
-    write_json(folder / "manifest.json", {"format": 1, "files": files})
+        name = path.relative_to(folder)
+        if path.is_file() and name.name not in (LOCK, MANIFEST, CHECKPOINT) and not str(name).startswith("."):
+            files[name.as_posix()] = {"bytes": path.stat().st_size, "sha256": _sha256(path)}
+    write_json(folder / MANIFEST, {"format": 1, "files": files})
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def load_run(folder: str | os.PathLike[str]) -> Run:
-    """A finished run. Files that are missing or have another size than the manifest says are named."""
+    """A finished run. Files that are missing or were changed since are named; the model's are looked at when loaded."""
     folder = Path(folder)
     if not folder.is_dir():
         raise UserError(f"{folder}: no such run")
-    if not (folder / "manifest.json").is_file():
-        if (folder / "settings.json").is_file():
+    if not (folder / MANIFEST).is_file():
+        if (folder / SETTINGS).is_file():
             raise UserError(f"{folder}: the run is not finished; the same train command again goes on with it")
-        raise UserError(f"{folder}: no run of pocketbert (it has no manifest.json)")
-    manifest = read_json(folder / "manifest.json")
-    for name, entry in manifest["files"].items():
+        raise UserError(f"{folder}: no run of pocketbert (it has no {MANIFEST})")
+    files = _read_object(folder / MANIFEST, "files")["files"]
+    for name, entry in files.items():
         path = folder / name
         if not path.is_file() or path.stat().st_size != entry["bytes"]:
             raise UserError(f"{path}: missing or changed since the run was finished")
-    return Run(folder, read_json(folder / "settings.json"), read_json(folder / "metrics.json"))
+        if not name.startswith("model/") and _sha256(path) != entry["sha256"]:
+            raise UserError(f"{path}: changed since the run was finished")
+    about = _read_object(folder / SETTINGS, "labels", "pair", "method", "model", "task", "settings")
+    return Run(folder, about, _read_object(folder / "metrics.json", "scores"), files)
+
+
+def _read_object(path: Path, *needed: str) -> dict[str, Any]:
+    content = read_json(path)
+    missing = [name for name in needed if not isinstance(content, dict) or name not in content]
+    if not isinstance(content, dict) or missing:
+        raise UserError(f"{path}: damaged: {missing[0] if missing else 'an object'} is missing")
+    return content
 
 
 def text_hashes(split: Split) -> np.ndarray:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from pocketbert.errors import UserError
 from pocketbert.files import new_file
 from pocketbert.heads import make_head
 from pocketbert.models import Model, load_model, usual_model
+from pocketbert.predict import refuse_target
 from pocketbert.tasks import read_rows
 from pocketbert.tasks.columns import choose_texts
 from pocketbert.training.machine import computing
@@ -29,6 +31,8 @@ class SentenceEncoder:
             raise UserError(f"'{found.name}' is a shape with fresh weights; its vectors would mean nothing")
         if pooling is not None and pooling not in POOLINGS:
             raise UserError(f"pooling: {pooling!r} is not known; known are {', '.join(POOLINGS)}")
+        if pooling == "pooler" and not found.has_pooler:
+            raise UserError(f"model '{found.name}' has no pooler; use pooling cls or mean")
         self.tokenizer = found.tokenizer
         self.max_length = min(max_length, found.config.positions)
         self.width = found.config.width
@@ -67,24 +71,24 @@ def encode_file(
     encoding: str = "utf-8",
     threads: int | None = None,
     tick: Callable[[int], None] | None = None,
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """A file of texts to a .npy file of vectors, a row each. Memory does not grow with the file."""
     rows = read_rows(Path(path), encoding=encoding)
     (column,), said = choose_texts(rows, text, None, pair=False)
     encoder = SentenceEncoder(model, pooling=pooling, max_length=max_length)
+    refuse_target(path, out)
     count = sum(1 for _ in rows)
     done = 0
-    with computing(threads), new_file(out) as part:
-        vectors = np.lib.format.open_memmap(part, mode="w+", dtype=np.float32, shape=(count, encoder.width))
+    header = {"descr": "<f4", "fortran_order": False, "shape": (count, encoder.width)}
+    with computing(threads), new_file(out) as part, part.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
         places = iter(rows.places())
         while chunk := list(islice(places, CHUNK)):
             for place, row in chunk:
                 if not isinstance(row.get(column), str):
                     raise UserError(f"{rows.path}: {place}: column '{column}' is missing or no text")
-            vectors[done : done + len(chunk)] = encoder([row[column] for _, row in chunk])
+            file.write(encoder([row[column] for _, row in chunk]).astype("<f4").tobytes())
             done += len(chunk)
             if tick is not None:
                 tick(done)
-        vectors.flush()
-        del vectors
     return {"rows": done, "width": encoder.width, "out": str(out), "said": said}

@@ -17,6 +17,8 @@ def main() -> None:
         app()
     except UserError as error:
         fail(error, as_json="--json" in sys.argv)
+    except OSError as error:
+        fail(error, as_json="--json" in sys.argv)
     except KeyboardInterrupt:
         print("\nstopped", file=sys.stderr)
         sys.exit(130)

@@ -55,9 +55,10 @@ def training_progress() -> Iterator[Callable[["Progress"], None]]:
 def _line(now: "Progress") -> str:
     record = now.record
     assert record is not None
+    loss = "it diverged" if record.loss is None else f"loss {record.loss:.4f}"
     dev = "" if record.dev_accuracy is None else f", dev accuracy {100 * record.dev_accuracy:.1f} %"
     return (
-        f"rate {record.rate:g}, epoch {record.epoch}/{now.epochs}: loss {record.loss:.4f}{dev} "
+        f"rate {record.rate:g}, epoch {record.epoch}/{now.epochs}: {loss}{dev} "
         f"({now.speed:,.0f} examples/s, {duration(now.left)} left)"
     )
 

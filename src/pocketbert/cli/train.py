@@ -43,6 +43,7 @@ def train(
     vocabulary: Annotated[str | None, typer.Option(help="scratch: a model's name or a vocab.txt.")] = None,
     vocabulary_size: Annotated[int, typer.Option(help="scratch: tokens to learn.")] = 8_000,
     seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 0,
+    split_seed: Annotated[int, typer.Option(help="Cuts one file into train, dev and test; not changed by --seed.")] = 0,
     device: Annotated[str, typer.Option(help="cpu, or cuda (untested).")] = "cpu",
     precision: Annotated[str | None, typer.Option(help="float32 or bfloat16; default: what pays here.")] = None,
     threads: Threads = None,
@@ -92,7 +93,7 @@ def train(
         text=text,
         text2=text2,
         label=label,
-        seed=seed,
+        seed=split_seed,
         labels_are_real=labels_are_real,
         hub=hub,
         encoding=encoding,
@@ -124,7 +125,8 @@ def _show(folder: Path, about: dict[str, Any], metrics: dict[str, Any]) -> None:
             f"{cost['trained_parameters']:,} parameters trained in {duration(cost['seconds'])}, "
             f"peak memory {cost['peak_memory_bytes'] / 2**20:,.0f} MB"
         )
-    rows = [score_row(name, score) for name, score in metrics["scores"].items()]
+    chose = {"dev": "dev (chosen on)"} if best else {}
+    rows = [score_row(chose.get(name, name), score) for name, score in metrics["scores"].items()]
     model = f" {about['model']}" if about["model"] else ""
     print_table(SCORES, rows, title=f"{about['task']}: {about['method']}{model}, seed {about['settings']['seed']}")
     say(f"run: {folder}")

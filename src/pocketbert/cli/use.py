@@ -13,6 +13,10 @@ from pocketbert.cli.train import SCORES, Encoding, Hub, Label, Text, Text2, Thre
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")]
 
 
+def _stem(file: Path) -> str:
+    return Path(file.name.removesuffix(".gz")).stem
+
+
 @app.command()
 def predict(
     run: RunFolder,
@@ -29,7 +33,7 @@ def predict(
     from pocketbert.predict import predict_file
     from pocketbert.runs import load_run
 
-    target = out or Path(f"{file.name.split('.')[0]}.predicted.csv")
+    target = out or Path(f"{_stem(file)}.predicted.csv")
     with row_progress("predicted") as tick:
         done = predict_file(
             load_run(run),
@@ -109,7 +113,7 @@ def encode(
     """One vector a text, into a .npy file (numpy.load reads it)."""
     from pocketbert.vectors import encode_file
 
-    target = out or Path(f"{file.name.split('.')[0]}.vectors.npy")
+    target = out or Path(f"{_stem(file)}.vectors.npy")
     with row_progress("encoded") as tick:
         done = encode_file(
             file,
@@ -122,6 +126,8 @@ def encode(
             threads=threads,
             tick=tick,
         )
+    for message in done["said"]:
+        say(message)
     if as_json:
         print_json(done)
     else:

@@ -14,9 +14,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pocketbert.encoder import Encoder
 from pocketbert.errors import UserError
 from pocketbert.models import Model
 from pocketbert.tasks import Split
+from pocketbert.tokenizer import Tokenizer
 from pocketbert.training.loop import EpochRecord, Report
 from pocketbert.training.settings import Settings
 
@@ -30,6 +32,7 @@ class Job:
     dev: Split | None
     settings: Settings  # resolved
     model: Model | None = None
+    start: tuple[Encoder, Tokenizer] | None = None  # what `prepare` gave, where it was called before
     checkpoint: Path | None = None  # where to go on from, and to leave a way to go on
     report: Report | None = None
 
@@ -75,6 +78,10 @@ class Method(ABC):
     def trains(self, parameter: str, *, pooler: bool) -> bool:
         """Does this parameter train? The same predicate says what is saved. `pooler`: is it read at all?"""
         return False
+
+    def prepare(self, job: Job) -> tuple[Encoder, Tokenizer] | None:
+        """The encoder to start from and the tokenizer it reads with; None for a method without. Errors come here."""
+        return None
 
     @abstractmethod
     def fit(self, job: Job) -> Trained: ...

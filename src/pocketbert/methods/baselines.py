@@ -1,5 +1,6 @@
 """The baselines that every table carries: a coin, the most frequent label, and TF-IDF with logistic regression."""
 
+import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,12 +22,10 @@ class Coin(Fitted):
         self.labels, self.seed = labels, seed
 
     def probabilities(self, texts: Sequence[str], seconds: Sequence[str] | None = None) -> np.ndarray:
-        import hashlib
-
         result = np.zeros((len(texts), self.labels))
         for row, text in enumerate(texts):
             both = f"{self.seed}\0{text}\0{seconds[row] if seconds is not None else ''}"
-            digest = hashlib.blake2b(both.encode("utf-8", "surrogatepass"), digest_size=8 * self.labels).digest()
+            digest = hashlib.shake_256(both.encode("utf-8", "surrogatepass")).digest(8 * self.labels)
             draws = np.frombuffer(digest, dtype="<u8").astype(np.float64) + 1
             result[row] = draws / draws.sum()
         return result

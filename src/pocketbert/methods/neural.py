@@ -65,11 +65,13 @@ class Neural(Method):
             )
         if job.model.tokenizer is None:
             raise UserError(f"{job.model.folder}: the model has no tokenizer.json and no vocab.txt")
+        if self.name == "frozen" and job.settings.pooling == "pooler" and not job.model.has_pooler:
+            raise UserError(f"model '{job.model.name}' has no pooler; use pooling cls or mean")
         return job.model.encoder(seed=job.settings.seed), job.model.tokenizer
 
     def fit(self, job: Job) -> Trained:
         settings = job.settings
-        encoder, tokenizer = self.prepare(job)
+        encoder, tokenizer = job.start or self.prepare(job)
         texts = tokenizer(job.train.texts, job.train.seconds, max_length=settings.max_length)
         dev = None
         if job.dev is not None:

@@ -4,6 +4,7 @@ They are kept on disk under a key made of everything that goes into them: weight
 and length), pooling, threads. The folder is bounded, oldest first, and safe to delete at any time.
 """
 
+import contextlib
 import hashlib
 from pathlib import Path
 
@@ -26,30 +27,32 @@ def cache_folder() -> Path:
 
 def features(network: Network, encoded: Encoded, *, weights: str, keep: bool = True) -> np.ndarray:
     """One vector a text. `weights` is the fingerprint of the encoder's."""
-    key = _key(encoded, weights, network.pooling)
+    device = str(next(network.parameters()).device)
+    key = _key(encoded, weights, network.pooling, network.only_cls, device)
     path = cache_folder() / f"{key}.safetensors"
     if keep and path.is_file():
         try:
             found = load_file(path)["features"]
-            path.touch()
+            with contextlib.suppress(OSError):
+                path.touch()
             return found
         except (SafetensorError, OSError, KeyError):
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
     network.eval()
-    device = str(next(network.parameters()).device)
     computed = read_all(network.pool, encoded, device=device)
     if keep and computed.nbytes < MOST_BYTES // 2:
-        try:
+        with contextlib.suppress(UserError, OSError):  # a cache that cannot be written is no reason to stop
             with new_file(path) as part:
                 save_file({"features": computed}, part)
             _bound(path.parent)
-        except UserError:
-            pass  # a cache that cannot be written is no reason to stop
     return computed
 
 
-def _key(encoded: Encoded, weights: str, pooling: str) -> str:
-    digest = hashlib.blake2b(f"{weights} {pooling} {torch.get_num_threads()}".encode(), digest_size=16)
+def _key(encoded: Encoded, weights: str, pooling: str, only_cls: bool, device: str) -> str:
+    digest = hashlib.blake2b(
+        f"{weights} {pooling} {only_cls} {device} {torch.get_num_threads()}".encode(), digest_size=16
+    )
     for array in (encoded.ids, encoded.starts, encoded.seconds):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
@@ -58,7 +61,7 @@ def _key(encoded: Encoded, weights: str, pooling: str) -> str:
 def _bound(folder: Path) -> None:
     """Remove the files that were not used for longest until the rest fits."""
     files = []
-    for path in folder.glob("*.safetensors"):
+    for path in folder.iterdir():
         try:
             status = path.stat()
         except FileNotFoundError:

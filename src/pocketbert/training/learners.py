@@ -44,6 +44,7 @@ class NetworkLearner:
         self.dev = dev
         self.examples = len(self.encoded)
         trainable = {name for name, _ in network.named_parameters() if trains(name)}
+        self.trains_encoder = any(name.startswith("encoder.") for name in trainable)
         if settings.precision == "float64":
             network.double()
         self.slice = None
@@ -66,6 +67,8 @@ class NetworkLearner:
     def epoch(self, number: int, tick: Callable[[int], None]) -> list[float]:
         settings = self.settings
         self.network.train()
+        if not self.trains_encoder:
+            self.network.encoder.eval()  # a frozen encoder says the same about a text every time
         seed_dropout(self.network, derived_seed(settings.seed, number, DROPOUT), settings.device)
         random = np.random.default_rng(derived_seed(settings.seed, number, ORDER))
         batches = epoch_batches(self.encoded.lengths, settings.batch_size, random, like_length=settings.like_length)
@@ -150,7 +153,7 @@ class HeadBank:
             rate_schedule(rate, self.steps * (settings.epochs or 1), warmup=settings.warmup, schedule=settings.schedule)
             for rate in rates
         ]
-        self.dropouts = [Dropout(settings.dropout or 0.0) for _ in seeds]
+        self.dropouts = [Dropout(settings.head_dropout) for _ in seeds]
         self.weights = class_weights(features[1], labels).to(dtype) if settings.class_weights else None
 
     def epoch(self, number: int, tick: Callable[[int], None]) -> list[float]:
@@ -244,4 +247,4 @@ class HeadBank:
 
 def fresh_head(settings: Settings, width: int, labels: int) -> nn.Module:
     """A run's head: drawn from its seed, before anything else is."""
-    return make_head(settings.head, width, labels, dropout=settings.dropout or 0.0, seed=derived_seed(settings.seed))
+    return make_head(settings.head, width, labels, dropout=settings.head_dropout, seed=derived_seed(settings.seed))

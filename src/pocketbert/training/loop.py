@@ -7,6 +7,7 @@ with the same bits.
 """
 
 import json
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -19,6 +20,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from pocketbert.errors import UserError
 from pocketbert.files import new_file
 
 
@@ -58,7 +60,7 @@ class EpochRecord:
     seed: int
     rate: float
     epoch: int  # from 1
-    loss: float  # mean over the training examples
+    loss: float | None  # mean over the training examples; None where it was no number any more
     dev_accuracy: float | None
     dev_loss: float | None
     seconds: float
@@ -127,8 +129,11 @@ def train(
             outcome.seconds += seconds
             for index, candidate in enumerate(learner.candidates):
                 scores = _score(None if logits is None else logits[index], dev_labels)
-                record = EpochRecord(candidate.seed, candidate.rate, epoch + 1, losses[index], *scores, seconds)
+                loss = losses[index]
+                record = EpochRecord(candidate.seed, candidate.rate, epoch + 1, _finite(loss), *scores, seconds)
                 outcome.history.append(record)
+                if record.loss is None or (logits is not None and record.dev_accuracy is None):
+                    continue  # it diverged: no candidate any more
                 found = Best(candidate.seed, candidate.rate, epoch + 1, record.dev_accuracy, (number, index))
                 if _better(found, outcome.best.get(candidate.seed)):
                     outcome.best[candidate.seed] = found
@@ -143,7 +148,15 @@ def train(
                 _save(checkpoint, outcome, number, epochs if stop else epoch + 1, {} if stop else learner.state())
             if stop:
                 break
+        del learner  # before the next one takes its memory
+    for record in outcome.history:
+        if record.seed not in outcome.best:
+            raise UserError(f"training diverged at learning rate {record.rate:g}: the loss is no number; lower it")
     return outcome
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _better(found: Best, best: Best | None) -> bool:
@@ -155,7 +168,7 @@ def _better(found: Best, best: Best | None) -> bool:
 
 
 def _score(logits: np.ndarray | None, labels: np.ndarray | None) -> tuple[float | None, float | None]:
-    if logits is None or labels is None:
+    if logits is None or labels is None or not np.isfinite(logits).all():
         return None, None
     shifted = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
     loss = np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(labels)), labels]
@@ -168,7 +181,8 @@ def _out_of_patience(history: list[EpochRecord], candidates: tuple[Candidate, ..
         return False
     for candidate in candidates:
         scores = [r.dev_accuracy for r in history if (r.seed, r.rate) == (candidate.seed, candidate.rate)]
-        if None in scores or len(scores) - 1 - int(np.argmax(scores)) < patience:  # type: ignore[arg-type]
+        known = [-1.0 if score is None else score for score in scores]
+        if len(known) - 1 - int(np.argmax(known)) < patience:
             return False
     return True
 

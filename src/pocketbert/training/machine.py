@@ -9,10 +9,14 @@ from functools import cache
 
 import torch
 
+from pocketbert.errors import UserError
+
 
 @contextlib.contextmanager
 def computing(threads: int | None) -> Iterator[None]:
     """Threads for this block; numbers too small to matter flushed to zero; freed memory kept for the next step."""
+    if threads is not None and threads < 1:
+        raise UserError(f"threads: {threads} is not a whole number of at least 1")
     before = torch.get_num_threads()
     # Denormal numbers, which Adam's squares are full of, are a hundred times slower to compute with.
     torch.set_flush_denormal(True)

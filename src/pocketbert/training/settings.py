@@ -15,6 +15,8 @@ from pocketbert.errors import UserError
 from pocketbert.training.machine import has_bfloat16
 
 POOLINGS = ("pooler", "cls", "mean")
+DEVICES = ("cpu", "cuda")
+HEAD_DROPOUT = 0.1  # BERT's own
 SCHEDULES = ("linear", "constant")
 PRECISIONS = ("float32", "bfloat16", "float64")
 BFLOAT16_PAYS = 256  # width from which products are so large that casting to bfloat16 is worth it
@@ -30,7 +32,7 @@ class Settings:
     max_length: int = 128  # tokens a text; what is longer is cut, and counted
     pooling: str | None = None  # pooler: dense+tanh over [CLS]; cls: [CLS]; mean: over the tokens
     head: str = "linear"
-    dropout: float | None = None  # in encoder and head; None: the model's own
+    dropout: float | None = None  # everywhere; None: as the model's own config says, 0.1 on the head
     weight_decay: float = 0.01  # on matrices; biases and norms have none
     warmup: float = 0.1  # share of the steps over which the rate rises from zero
     schedule: str = "linear"  # linear: falls to zero; constant: stays
@@ -64,15 +66,23 @@ class Settings:
                 _whole(name, value, least=1)
         _whole("patience", self.patience, least=0)
         _whole("seed", self.seed, least=0)
+        if self.seed >= 2**32:
+            raise UserError(f"seed: {self.seed} is too large; at most {2**32 - 1}")
+        if self.device.split(":")[0] not in DEVICES:
+            raise UserError(f"device: {self.device!r} is not known; known are {', '.join(DEVICES)}")
         for name in ("weight_decay", "warmup"):
             _number(name, getattr(self, name), least=0.0, below=1.0)
         _number("clip", self.clip, least=0.0)
         if self.dropout is not None:
-            _number("dropout", self.dropout, least=0.0, below=1.0)
+            _number("dropout", self.dropout, least=0.0, below=0.99)
         _one_of("pooling", self.pooling, POOLINGS)
         _one_of("schedule", self.schedule, SCHEDULES)
         _one_of("precision", self.precision, PRECISIONS)
         _one_of("head", self.head, ("linear", "two-layer", "bilstm"))
+
+    @property
+    def head_dropout(self) -> float:
+        return HEAD_DROPOUT if self.dropout is None else self.dropout
 
     @property
     def rates(self) -> tuple[float, ...]:
@@ -99,17 +109,16 @@ def resolve(settings: Settings, method: str, config: Config | None, *, pooling: 
     off dev accuracy on sst2 (docs/performance.md); a rate of one's own overrides it.
     """
     changes: dict[str, Any] = {}
+    check_device(settings.device)
     if settings.threads is None:
         changes["threads"] = usable_cores()
     if config is not None:
         if settings.learning_rate is None:
             changes["learning_rate"] = default_rate(method, config.width)
         if settings.epochs is None:
-            changes["epochs"] = {"frozen": 20, "scratch": 6}.get(method, 4)
+            changes["epochs"] = {"frozen": 20, "scratch": 5}.get(method, 4)
         if settings.pooling is None:
             changes["pooling"] = pooling
-        if settings.dropout is None:
-            changes["dropout"] = config.dropout
         if settings.precision is None:
             pays = method != "frozen" and config.width >= BFLOAT16_PAYS and has_bfloat16()
             changes["precision"] = "bfloat16" if pays else "float32"
@@ -122,10 +131,19 @@ def default_rate(method: str, width: int) -> float:
     """One significant digit of a power law in the width."""
     if method == "frozen":
         return 3e-3
-    at_384, power = (2e-4, 0.8) if method == "scratch" else (5e-5, 1.6)
+    at_384, power = (2e-4, 1.3) if method == "scratch" else (5e-5, 1.6)
     rate = at_384 * (384 / width) ** power
     digit = 10.0 ** math.floor(math.log10(rate))
     return float(f"{round(rate / digit) * digit:.0e}")
+
+
+def check_device(device: str) -> None:
+    """A device that is not there is said before anything is read."""
+    if device.startswith("cuda"):
+        import torch
+
+        if not torch.cuda.is_available():
+            raise UserError(f"device: {device!r} is not there (torch sees no CUDA); use cpu")
 
 
 def usable_cores() -> int:
