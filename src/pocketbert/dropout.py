@@ -26,14 +26,31 @@ class Dropout(nn.Module):
             return x
         return x * self.mask(x)
 
+    def add(self, x: Tensor, change: Tensor) -> Tensor:
+        """x + dropout(change), in one pass."""
+        if not self.training or self.p == 0.0:
+            return x + change
+        return torch.addcmul(x, change, self.kept(change), value=self.scale)
+
     def mask(self, x: Tensor) -> Tensor:
         """0 for a dropped entry, 1 / (1 - p) for a kept one."""
-        dropped = round(self.p * LEVELS)
+        return self.kept(x).mul_(self.scale)
+
+    def kept(self, x: Tensor) -> Tensor:
+        """0 for a dropped entry, 1 for a kept one."""
         count = x.numel()
         bits = torch.empty((count + 3) // 4, dtype=torch.int64, device=x.device)
         bits.random_(-(2**63), None, generator=self.generator)  # the full range of 64 bits
-        kept = bits.view(torch.int16)[:count] >= dropped - LEVELS // 2
-        return kept.view(x.shape).to(x.dtype).mul_(LEVELS / (LEVELS - dropped))
+        kept = bits.view(torch.int16)[:count] >= self.dropped - LEVELS // 2
+        return kept.view(x.shape).to(x.dtype)
+
+    @property
+    def dropped(self) -> int:
+        return round(self.p * LEVELS)
+
+    @property
+    def scale(self) -> float:
+        return LEVELS / (LEVELS - self.dropped)
 
     def extra_repr(self) -> str:
         return f"p={self.p}"

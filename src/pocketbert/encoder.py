@@ -63,12 +63,15 @@ class Embeddings(nn.Module):
                 f"{length} tokens, but this model has positions for {self.position.num_embeddings}; "
                 f"tokenise with max_length={self.position.num_embeddings}"
             )
+        places = self.position.weight[:length]  # (T, H)
         if token_type_ids is None:
-            types = self.token_type.weight[0]  # (H)
+            places = places + self.token_type.weight[0]  # (T, H)
         else:
-            types = self.token_type(token_type_ids)  # (B, T, H)
-        summed = self.word(input_ids) + types + self.position.weight[:length]  # (B, T, H)
-        return self.dropout(self.norm(summed))
+            places = places + self.token_type(token_type_ids)  # (B, T, H)
+        return self.dropout(self.norm(self.word(input_ids) + places))  # (B, T, H)
+
+
+SHORT = 64  # tokens up to which the written-out formula is quicker on a CPU than torch's fused attention
 
 
 class Attention(nn.Module):
@@ -86,7 +89,8 @@ class Attention(nn.Module):
         self, x: Tensor, mask: Tensor | None, *, want_map: bool = False, only_first: bool = False
     ) -> tuple[Tensor, Tensor | None]:
         query, key, value = self.project(x, only_first)  # (B, A, T or 1, D), twice (B, A, T, D)
-        if want_map or (self.training and self.dropout.p > 0):
+        by_formula = want_map or (self.training and self.dropout.p > 0) or x.shape[1] <= SHORT
+        if by_formula:
             mixed, attention_map = attend_by_formula(query, key, value, mask, self.dropout)
         else:
             mixed, attention_map = F.scaled_dot_product_attention(query, key, value, attn_mask=mask), None
@@ -107,8 +111,8 @@ class Attention(nn.Module):
 def attend_by_formula(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: nn.Module
 ) -> tuple[Tensor, Tensor]:
-    """The same attention written out, for maps and for dropout, which falls on the map's entries."""
-    scores = query * query.shape[-1] ** -0.5 @ key.transpose(-2, -1)  # (B, A, T, T)
+    """The same attention written out: for maps, for dropout (which falls on the map's entries), for short texts."""
+    scores = query @ key.transpose(-2, -1) * query.shape[-1] ** -0.5  # (B, A, T, T)
     if mask is not None:
         scores = scores + mask
     attention_map = dropout(scores.softmax(dim=-1))  # (B, A, T, T)
@@ -134,9 +138,9 @@ class Layer(nn.Module):
         attended, attention_map = self.attention(x, mask, want_map=want_map, only_first=only_first)  # (B, T, H)
         if only_first:
             x = x[:, :1]  # (B, 1, H)
-        x = self.attention_norm(x + self.dropout(attended))
+        x = self.attention_norm(self.dropout.add(x, attended))
         inner = self.activation(self.inner(x))  # (B, T, F)
-        return self.outer_norm(x + self.dropout(self.outer(inner))), attention_map
+        return self.outer_norm(self.dropout.add(x, self.outer(inner))), attention_map
 
 
 class Encoder(nn.Module):
@@ -175,7 +179,7 @@ class Encoder(nn.Module):
             attention_mask: (B, T) 1 for a token, 0 for padding; None: no padding.
             token_type_ids: (B, T) 0 for the first segment, 1 for the second; None: all first.
             hidden_states: also give the embeddings' and every layer's result.
-            attentions: also give every layer's attention map (by the written-out formula).
+            attentions: also give every layer's attention map.
             only_cls: the last layer works for [CLS] alone, and last_hidden_state is (B, 1, H). The other tokens of that
                 layer are needed only as keys and values, so its queries, output and feed-forward shrink T times.
         """

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor, nn
+from torch.optim.adamw import adamw
 
 BETAS = (0.9, 0.999)
 EPSILON = 1e-8
@@ -29,34 +30,46 @@ class FlatAdamW:
         self.clip = clip
         self.weight_decay = weight_decay
         self.decay = 1.0  # what has become of a weight that only decays
-        fused = all(vector.device.type in {"cpu", "cuda"} for vector in self.vectors)
-        self.adam = torch.optim.AdamW(
-            [
-                {"params": [vector], "weight_decay": weight_decay if wanted else 0.0}
-                for vector, wanted in zip(groups, (True, False), strict=True)
-                if vector is not None
-            ],
-            lr=torch.tensor(0.0) if not fused else 0.0,
-            betas=BETAS,
-            eps=EPSILON,
-            fused=fused,
-        )
+        self.decays = [
+            weight_decay if wanted else 0.0
+            for vector, wanted in zip(groups, (True, False), strict=True)
+            if vector is not None
+        ]
+        self.means = [torch.zeros_like(vector) for vector in self.vectors]
+        self.squares = [torch.zeros_like(vector) for vector in self.vectors]
+        self.steps = [torch.zeros((), dtype=torch.float32, device=vector.device) for vector in self.vectors]
 
     def zero_grad(self) -> None:
         for vector in self.vectors:
             assert vector.grad is not None
             vector.grad.zero_()
 
+    @torch.no_grad()
     def step(self, rate: float) -> None:
         if self.clip > 0:
-            norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(v.grad) for v in self.vectors]))
-            scale = self.clip / (norm.item() + 1e-6)
+            norm = math.hypot(*(torch.linalg.vector_norm(vector.grad).item() for vector in self.vectors))
+            scale = self.clip / (norm + 1e-6)
             if scale < 1:
                 for vector in self.vectors:
                     vector.grad.mul_(scale)  # type: ignore[union-attr]
-        for group in self.adam.param_groups:
-            group["lr"] = rate
-        self.adam.step()
+        for i, vector in enumerate(self.vectors):
+            assert vector.grad is not None
+            adamw(
+                [vector],
+                [vector.grad],
+                [self.means[i]],
+                [self.squares[i]],
+                [],
+                [self.steps[i]],
+                fused=True,
+                amsgrad=False,
+                beta1=BETAS[0],
+                beta2=BETAS[1],
+                lr=rate,
+                weight_decay=self.decays[i],
+                eps=EPSILON,
+                maximize=False,
+            )
         self.decay *= 1.0 - rate * self.weight_decay
 
     def state(self) -> dict[str, Tensor]:
@@ -64,8 +77,11 @@ class FlatAdamW:
         tensors = {"decay": torch.tensor(self.decay, dtype=torch.float64)}
         for i, vector in enumerate(self.vectors):
             tensors[f"{i}.weights"] = vector.detach()
-            for name, tensor in self.adam.state[vector].items():
-                tensors[f"{i}.{name}"] = tensor
+            tensors[f"{i}.mean"], tensors[f"{i}.square"], tensors[f"{i}.step"] = (
+                self.means[i],
+                self.squares[i],
+                self.steps[i],
+            )
         return tensors
 
     def load_state(self, tensors: dict[str, Tensor]) -> None:
@@ -73,8 +89,9 @@ class FlatAdamW:
         for i, vector in enumerate(self.vectors):
             with torch.no_grad():
                 vector.copy_(tensors[f"{i}.weights"])
-            names = [name.split(".", 1)[1] for name in tensors if name.startswith(f"{i}.")]
-            self.adam.state[vector] = {name: tensors[f"{i}.{name}"].clone() for name in names if name != "weights"}
+                self.means[i].copy_(tensors[f"{i}.mean"])
+                self.squares[i].copy_(tensors[f"{i}.square"])
+                self.steps[i].copy_(tensors[f"{i}.step"])
 
 
 def _flatten(parameters: list[nn.Parameter]) -> nn.Parameter | None:

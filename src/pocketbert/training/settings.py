@@ -17,6 +17,7 @@ from pocketbert.training.machine import has_bfloat16
 POOLINGS = ("pooler", "cls", "mean")
 DEVICES = ("cpu", "cuda")
 HEAD_DROPOUT = 0.1  # BERT's own
+SCRATCH_DROPOUT = 0.3  # without pretraining it is all that holds a model back from learning by heart
 SCHEDULES = ("linear", "constant")
 PRECISIONS = ("float32", "bfloat16", "float64")
 BFLOAT16_PAYS = 256  # width from which products are so large that casting to bfloat16 is worth it
@@ -32,7 +33,7 @@ class Settings:
     max_length: int = 128  # tokens a text; what is longer is cut, and counted
     pooling: str | None = None  # pooler: dense+tanh over [CLS]; cls: [CLS]; mean: over the tokens
     head: str = "linear"
-    dropout: float | None = None  # everywhere; None: as the model's own config says, 0.1 on the head
+    dropout: float | None = None  # everywhere; None: as the model's own config says, 0.1 on the head; scratch: 0.3
     weight_decay: float = 0.01  # on matrices; biases and norms have none
     warmup: float = 0.1  # share of the steps over which the rate rises from zero
     schedule: str = "linear"  # linear: falls to zero; constant: stays
@@ -116,9 +117,11 @@ def resolve(settings: Settings, method: str, config: Config | None, *, pooling: 
         if settings.learning_rate is None:
             changes["learning_rate"] = default_rate(method, config.width)
         if settings.epochs is None:
-            changes["epochs"] = {"frozen": 20, "scratch": 5}.get(method, 4)
+            changes["epochs"] = {"frozen": 20}.get(method, 4)
         if settings.pooling is None:
             changes["pooling"] = pooling
+        if settings.dropout is None and method == "scratch":
+            changes["dropout"] = SCRATCH_DROPOUT
         if settings.precision is None:
             pays = method != "frozen" and config.width >= BFLOAT16_PAYS and has_bfloat16()
             changes["precision"] = "bfloat16" if pays else "float32"
@@ -131,7 +134,7 @@ def default_rate(method: str, width: int) -> float:
     """One significant digit of a power law in the width."""
     if method == "frozen":
         return 3e-3
-    at_384, power = (2e-4, 1.3) if method == "scratch" else (5e-5, 1.6)
+    at_384, power = (2e-4, 0.8) if method == "scratch" else (5e-5, 1.6)
     rate = at_384 * (384 / width) ** power
     digit = 10.0 ** math.floor(math.log10(rate))
     return float(f"{round(rate / digit) * digit:.0e}")
