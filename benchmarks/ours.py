@@ -122,11 +122,18 @@ class PlainAdamW:
         self.adam.step()
 
 
+class TorchDropout(nn.Dropout):
+    """torch's own dropout, with the method that the encoder calls."""
+
+    def add(self, x: torch.Tensor, change: torch.Tensor) -> torch.Tensor:
+        return x + self(change)
+
+
 def use_torch_dropout(module: nn.Module) -> None:
     """Put torch's own dropout where ours is."""
     for name, part in list(module.named_children()):
         if isinstance(part, Dropout):
-            setattr(module, name, nn.Dropout(part.p))
+            setattr(module, name, TorchDropout(part.p))
         else:
             use_torch_dropout(part)
 
