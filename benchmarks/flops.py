@@ -10,12 +10,13 @@ from pocketbert.config import Config
 
 
 def layer_forward(config: Config, tokens: int, *, only_first: bool = False) -> int:
-    """One layer over one sentence. `only_first`: every token is key and value, the first alone asks."""
+    """One layer over one sentence. `only_first`: the first token alone asks, keys and values are made once a sentence."""
     width, inner = config.width, config.inner
     asking = 1 if only_first else tokens
     query = 2 * asking * width * width
-    key_value = 2 * tokens * width * 2 * width
-    attention = 2 * (2 * asking * tokens * width)  # scores, and the mix of values; all heads together
+    key_value = 2 * asking * width * 2 * width
+    heads = config.heads if only_first else 1  # a head of one query reads whole states; else heads share the width
+    attention = 2 * (2 * asking * tokens * width * heads)  # scores, and the mix of values; all heads together
     output = 2 * asking * width * width
     feed_forward = 2 * (2 * asking * width * inner)
     return query + key_value + attention + output + feed_forward

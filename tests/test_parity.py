@@ -170,3 +170,19 @@ def test_fresh_weights_have_the_spread_that_transformers_gives(tmp_path):
         elif weight.numel() > 1_000:
             assert abs(weight.std().item() - 0.02) < 0.002, name
     assert (fresh.embeddings.word.weight[0] == 0).all()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_last_layer_for_cls_alone_equals_the_full_layer_with_every_gradient(seed, tmp_path):
+    ours, theirs = pair_of_models(tmp_path, seed, torch.float64)
+    batch = random_batch(theirs.config, rows=5, length=12 + seed, seed=seed)
+    gradients = []
+    for only_cls in (False, True):
+        ours.zero_grad()
+        encoding = ours(**batch, only_cls=only_cls)
+        (encoding.pooler_output**3).sum().backward()
+        gradients.append({name: p.grad.clone() for name, p in ours.named_parameters()})
+        first = encoding.last_hidden_state[:, 0]
+        close(first, theirs(**batch).last_hidden_state[:, 0], torch.float64, "first state")
+    for name, gradient in gradients[0].items():
+        close(gradients[1][name], gradient, torch.float64, name)

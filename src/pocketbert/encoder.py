@@ -88,7 +88,10 @@ class Attention(nn.Module):
     def forward(
         self, x: Tensor, mask: Tensor | None, *, want_map: bool = False, only_first: bool = False
     ) -> tuple[Tensor, Tensor | None]:
-        query, key, value = self.project(x, only_first)  # (B, A, T or 1, D), twice (B, A, T, D)
+        if only_first:
+            return self.for_the_first(x, mask)
+        parts = self.query_key_value(x).unflatten(-1, (3, self.heads, -1))  # (B, T, 3, A, D)
+        query, key, value = parts.permute(2, 0, 3, 1, 4)  # 3 of (B, A, T, D)
         by_formula = want_map or (self.training and self.dropout.p > 0) or x.shape[1] <= SHORT
         if by_formula:
             mixed, attention_map = attend_by_formula(query, key, value, mask, self.dropout)
@@ -96,16 +99,24 @@ class Attention(nn.Module):
             mixed, attention_map = F.scaled_dot_product_attention(query, key, value, attn_mask=mask), None
         return self.output(mixed.transpose(1, 2).flatten(2)), attention_map  # (B, T or 1, H)
 
-    def project(self, x: Tensor, only_first: bool) -> tuple[Tensor, ...]:
-        """Queries, keys and values of every head. `only_first`: the first token alone asks, all tokens answer."""
-        h = x.shape[-1]
-        if only_first:
-            weight, bias = self.query_key_value.weight, self.query_key_value.bias
-            query = F.linear(x[:, :1], weight[:h], bias[:h])  # (B, 1, H)
-            key, value = F.linear(x, weight[h:], bias[h:]).split(h, dim=-1)  # (B, T, H)
-        else:
-            query, key, value = self.query_key_value(x).split(h, dim=-1)
-        return tuple(part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (query, key, value))
+    def for_the_first(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The same for the first token's query alone, without making a key and a value for every token.
+
+        With one query q a head, q·(Kx + k) = (Kᵀq)·x + q·k, where q·k is the same for every token and falls out of the
+        softmax; and Σ pₜ(Vxₜ + v) = V Σ pₜxₜ + v Σ pₜ. So the two matrices are applied once a sentence, not once a token.
+        """
+        weights = self.query_key_value.weight.unflatten(0, (3, self.heads, -1))  # (3, A, D, H)
+        bias = self.query_key_value.bias.unflatten(0, (3, self.heads, -1))  # (3, A, D)
+        query = torch.einsum("bh,adh->abd", x[:, 0], weights[0]) + bias[0][:, None]  # (A, B, D)
+        asked = (query @ weights[1]).transpose(0, 1)  # (B, A, H)
+        scores = asked @ x.transpose(1, 2) * query.shape[-1] ** -0.5  # (B, A, T)
+        if mask is not None:
+            scores = scores + mask[:, 0]
+        attention_map = self.dropout(scores.softmax(dim=-1))  # (B, A, T)
+        seen = (attention_map @ x).transpose(0, 1)  # (A, B, H)
+        mixed = (seen @ weights[2].transpose(1, 2)).transpose(0, 1)  # (B, A, D)
+        mixed = mixed + bias[2] * attention_map.sum(dim=-1, keepdim=True)
+        return self.output(mixed.flatten(1))[:, None], attention_map[:, :, None]  # (B, 1, H), (B, A, 1, T)
 
 
 def attend_by_formula(
@@ -180,8 +191,8 @@ class Encoder(nn.Module):
             token_type_ids: (B, T) 0 for the first segment, 1 for the second; None: all first.
             hidden_states: also give the embeddings' and every layer's result.
             attentions: also give every layer's attention map.
-            only_cls: the last layer works for [CLS] alone, and last_hidden_state is (B, 1, H). The other tokens of that
-                layer are needed only as keys and values, so its queries, output and feed-forward shrink T times.
+            only_cls: the last layer works for [CLS] alone, and last_hidden_state is (B, 1, H): one query, one output, one
+                feed-forward a sentence instead of one a token.
         """
         x = self.embeddings(input_ids, token_type_ids)  # (B, T, H)
         mask = additive_mask(attention_mask, x.dtype)
