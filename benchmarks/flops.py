@@ -10,7 +10,7 @@ from pocketbert.config import Config
 
 
 def layer_forward(config: Config, tokens: int, *, only_first: bool = False) -> int:
-    """One layer over one sentence. `only_first`: the first token alone asks, keys and values are made once a sentence."""
+    """One layer over one sentence. `only_first`: the first token alone asks, each matrix is applied once."""
     width, inner = config.width, config.inner
     asking = 1 if only_first else tokens
     query = 2 * asking * width * width

@@ -103,7 +103,8 @@ class Attention(nn.Module):
         """The same for the first token's query alone, without making a key and a value for every token.
 
         With one query q a head, q·(Kx + k) = (Kᵀq)·x + q·k, where q·k is the same for every token and falls out of the
-        softmax; and Σ pₜ(Vxₜ + v) = V Σ pₜxₜ + v Σ pₜ. So the two matrices are applied once a sentence, not once a token.
+        softmax; and Σ pₜ(Vxₜ + v) = V Σ pₜxₜ + v Σ pₜ. So the two matrices are applied
+        once a sentence, not once a token.
         """
         weights = self.query_key_value.weight.unflatten(0, (3, self.heads, -1))  # (3, A, D, H)
         bias = self.query_key_value.bias.unflatten(0, (3, self.heads, -1))  # (3, A, D)
@@ -191,8 +192,8 @@ class Encoder(nn.Module):
             token_type_ids: (B, T) 0 for the first segment, 1 for the second; None: all first.
             hidden_states: also give the embeddings' and every layer's result.
             attentions: also give every layer's attention map.
-            only_cls: the last layer works for [CLS] alone, and last_hidden_state is (B, 1, H): one query, one output, one
-                feed-forward a sentence instead of one a token.
+            only_cls: the last layer works for [CLS] alone, and last_hidden_state is (B, 1, H): one query, one output
+                and one feed-forward a sentence instead of one a token.
         """
         x = self.embeddings(input_ids, token_type_ids)  # (B, T, H)
         mask = additive_mask(attention_mask, x.dtype)
