@@ -22,16 +22,14 @@ def convert(source: Path, target: Path) -> None:
 
 
 def _convert_here(source: Path, target: Path) -> None:
-    import pickle  # for the name of its error; torch does the reading
-
     import torch
     from safetensors.torch import save_file
 
     try:
         content = torch.load(source, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError:
-        sys.exit("it holds more than tensors (it would run code when read), or it is no pickle of weights")
     except Exception as error:
+        if type(error).__name__ == "UnpicklingError":
+            sys.exit("it holds more than tensors (it would run code when read), or it is no pickle of weights")
         sys.exit(f"not a readable file of weights: {type(error).__name__}")
     if not isinstance(content, dict) or not all(
         isinstance(name, str) and isinstance(tensor, torch.Tensor) for name, tensor in content.items()

@@ -55,6 +55,10 @@ class NetworkFitted(Fitted):
 class Neural(Method):
     """What the three have in common."""
 
+    def trains(self, parameter: str, *, pooler: bool) -> bool:
+        """Everything that is read."""
+        return pooler or not parameter.startswith("encoder.pooler.")
+
     def prepare(self, job: Job) -> tuple[Encoder, Tokenizer]:
         """The encoder to start from, and the tokenizer it reads with."""
         assert job.model is not None
@@ -160,17 +164,11 @@ class Finetune(Neural):
     name: ClassVar[str] = "finetune"
     about: ClassVar[str] = "all parameters of a pretrained encoder, and a new head"
 
-    def trains(self, parameter: str, *, pooler: bool) -> bool:
-        return pooler or not parameter.startswith("encoder.pooler.")
-
 
 @register
 class Scratch(Neural):
     name: ClassVar[str] = "scratch"
     about: ClassVar[str] = "the same shape with fresh weights, and a vocabulary learned from the training texts"
-
-    def trains(self, parameter: str, *, pooler: bool) -> bool:
-        return pooler or not parameter.startswith("encoder.pooler.")
 
     def prepare(self, job: Job) -> tuple[Encoder, Tokenizer]:
         assert job.model is not None
