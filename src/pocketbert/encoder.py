@@ -63,15 +63,12 @@ class Embeddings(nn.Module):
                 f"{length} tokens, but this model has positions for {self.position.num_embeddings}; "
                 f"tokenise with max_length={self.position.num_embeddings}"
             )
-        places = self.position.weight[:length]  # (T, H)
-        if token_type_ids is None:
-            places = places + self.token_type.weight[0]  # (T, H)
-        else:
-            places = places + self.token_type(token_type_ids)  # (B, T, H)
-        return self.dropout(self.norm(self.word(input_ids) + places))  # (B, T, H)
+        types = self.token_type.weight[0] if token_type_ids is None else self.token_type(token_type_ids)
+        summed = self.word(input_ids) + types + self.position.weight[:length]  # (B, T, H)
+        return self.dropout(self.norm(summed))
 
 
-SHORT = 64  # tokens up to which the written-out formula is quicker on a CPU than torch's fused attention
+SHORT = 0  # tokens up to which the formula is used; 64 is quicker on a CPU, but rounds otherwise than transformers
 
 
 class Attention(nn.Module):
