@@ -44,8 +44,7 @@ def pair_of_models(tmp_path, seed: int, dtype: torch.dtype, kind: str = "BertMod
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
 @pytest.mark.parametrize("seed", range(14))
-def test_outputs_states_maps_and_gradients_equal_transformers(seed, dtype, tmp_path, monkeypatch):
-    monkeypatch.setattr("pocketbert.encoder.SHORT", 0)  # torch's fused attention, unless maps are asked for
+def test_outputs_states_maps_and_gradients_equal_transformers(seed, dtype, tmp_path):
     ours, theirs = pair_of_models(tmp_path, seed, dtype)
     batch = random_batch(theirs.config, rows=5, length=13 + seed, seed=seed, pairs=seed % 3 != 0, padding=seed % 4 != 0)
     expected = theirs(**batch, output_hidden_states=True, output_attentions=True)
@@ -93,19 +92,16 @@ def test_masked_word_and_next_sentence_logits_equal_transformers(seed, tmp_path)
 
 
 @pytest.mark.parametrize("length", [20, 64, 65, 200])
-def test_fused_attention_and_the_formula_agree_on_short_and_long_texts(length, tmp_path, monkeypatch):
+def test_fused_attention_and_the_formula_agree_on_short_and_long_texts(length, tmp_path):
     theirs = hugging_face_bert(max_position_embeddings=256)
     theirs.save_pretrained(tmp_path / "theirs")
     ours, _ = read_encoder(tmp_path / "theirs")
     batch = random_batch(theirs.config, rows=4, length=length, seed=1)
     with torch.no_grad():
-        usual = ours.eval()(**batch).last_hidden_state
-        monkeypatch.setattr("pocketbert.encoder.SHORT", 0)
-        fused = ours(**batch).last_hidden_state
-        monkeypatch.setattr("pocketbert.encoder.SHORT", 10_000)
-        formula = ours(**batch).last_hidden_state
+        fused = ours.eval()(**batch).last_hidden_state
+        formula = ours(**batch, attentions=True).last_hidden_state
         expected = theirs(**batch).last_hidden_state
-    for got in (usual, fused, formula):
+    for got in (fused, formula):
         close(got, expected, torch.float32, "last hidden state")
 
 

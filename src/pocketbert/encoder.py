@@ -68,9 +68,6 @@ class Embeddings(nn.Module):
         return self.dropout(self.norm(summed))
 
 
-SHORT = 0  # tokens up to which the formula is used; 64 is quicker on a CPU, but rounds otherwise than transformers
-
-
 class Attention(nn.Module):
     """Multi-head scaled dot-product attention: softmax(QKᵀ/√D) V, for A heads at once."""
 
@@ -89,8 +86,7 @@ class Attention(nn.Module):
             return self.for_the_first(x, mask)
         parts = self.query_key_value(x).unflatten(-1, (3, self.heads, -1))  # (B, T, 3, A, D)
         query, key, value = parts.permute(2, 0, 3, 1, 4)  # 3 of (B, A, T, D)
-        by_formula = want_map or (self.training and self.dropout.p > 0) or x.shape[1] <= SHORT
-        if by_formula:
+        if want_map or (self.training and self.dropout.p > 0):
             mixed, attention_map = attend_by_formula(query, key, value, mask, self.dropout)
         else:
             mixed, attention_map = F.scaled_dot_product_attention(query, key, value, attn_mask=mask), None
@@ -120,7 +116,7 @@ class Attention(nn.Module):
 def attend_by_formula(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: nn.Module
 ) -> tuple[Tensor, Tensor]:
-    """The same attention written out: for maps, for dropout (which falls on the map's entries), for short texts."""
+    """The same attention written out: for maps, and for dropout, which falls on the map's entries."""
     scores = query @ key.transpose(-2, -1) * query.shape[-1] ** -0.5  # (B, A, T, T)
     if mask is not None:
         scores = scores + mask
