@@ -117,3 +117,27 @@ def test_two_processes_learn_the_same_vocabulary(data):
         for seed in ("1", "2")
     }
     assert len(hashes) == 1
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(
+        st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("aB é  \t\ń中Σ[]"))
+        | st.just(" [MASK]a [SEP] x"),
+        max_size=8,
+    )
+)
+def test_reading_word_by_word_equals_reading_whole_texts(texts):
+    assert SMALL._word_by_word
+    whole = [SMALL._backend.encode(text).ids for text in texts]
+    encoded = SMALL(texts)
+    assert [encoded.row(i).tolist() for i in range(len(texts))] == whole
+
+
+def test_a_tokenizer_with_another_splitter_reads_whole_texts(tmp_path):
+    from tokenizers.pre_tokenizers import Whitespace
+
+    other = Tokenizer.from_tokens(VOCABULARY)._backend
+    other.pre_tokenizer = Whitespace()
+    assert not Tokenizer(other)._word_by_word
+    assert Tokenizer(other)(["the film"]).row(0).tolist() == SMALL(["the film"]).row(0).tolist()

@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 CHUNK = 1_024  # texts handed to the library at once: enough to keep it busy, few enough to bound memory
+MOST_WORDS = 200_000  # whose pieces are remembered
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +88,8 @@ class Tokenizer:
                 raise UserError(f"{source}: special token '{token}' is not in the vocabulary")
             self.ids[token] = found
         self._check_template(source)
+        self._word_by_word = _reads_words_alone(backend)
+        self._known: dict[str, list[int]] = {}  # what is between two spaces → its pieces
 
     def _check_template(self, source: str) -> None:
         """Truncation relies on BERT's layout, [CLS] a [SEP] b [SEP] with types 0 and 1: see that it is this one."""
@@ -230,28 +234,26 @@ class Tokenizer:
         special = 2 if seconds is None else 3
         if max_length is not None and max_length < special:
             raise UserError(f"max_length={max_length} leaves no room: the special tokens alone are {special}")
-        rows: list[np.ndarray] = []
+        cls, sep = self.ids["[CLS]"], self.ids["[SEP]"]
+        flat: list[np.ndarray] = []
         lengths, starts_second, cuts = (np.zeros(len(texts), dtype=np.int32) for _ in range(3))
         for begin in range(0, len(texts), CHUNK):
-            chunk: list[Any] = list(texts[begin : begin + CHUNK])
-            if seconds is not None:
-                chunk = list(zip(chunk, seconds[begin : begin + CHUNK], strict=True))
-            try:
-                encodings = self._backend.encode_batch_fast(chunk)
-            except TypeError as error:
-                raise UserError(
-                    f"texts {begin} to {begin + len(chunk) - 1}: not all of them are text: {error}"
-                ) from None
-            for index, encoding in enumerate(encodings, start=begin):
-                ids = np.array(encoding.ids, dtype=np.int32)
-                second = len(ids) if seconds is None else int(np.searchsorted(encoding.type_ids, 1))
-                if max_length is not None and len(ids) > max_length:
-                    cuts[index] = len(ids) - max_length
-                    ids, second = _truncate(ids, second, max_length)
-                rows.append(ids)
-                lengths[index], starts_second[index] = len(ids), second
+            firsts = self._pieces(texts[begin : begin + CHUNK], begin)
+            others = None if seconds is None else self._pieces(seconds[begin : begin + CHUNK], begin)
+            rows = []
+            for index, first in enumerate(firsts):
+                row = [cls, *first, sep]
+                second = len(row)
+                if others is not None:
+                    row += [*others[index], sep]
+                if max_length is not None and len(row) > max_length:
+                    cuts[begin + index] = len(row) - max_length
+                    row, second = _truncate(row, second, max_length)
+                rows.append(row)
+                lengths[begin + index], starts_second[begin + index] = len(row), second
+            flat.append(np.fromiter(chain.from_iterable(rows), dtype=np.int32, count=sum(map(len, rows))))
         return Encoded(
-            ids=np.concatenate(rows) if rows else np.zeros(0, dtype=np.int32),
+            ids=np.concatenate(flat) if flat else np.zeros(0, dtype=np.int32),
             starts=np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]),
             seconds=starts_second,
             cut=cuts,
@@ -259,15 +261,49 @@ class Tokenizer:
             pairs=seconds is not None,
         )
 
+    def _pieces(self, texts: Sequence[str], begin: int) -> list[list[int]]:
+        """The word pieces of each text, without special tokens."""
+        try:
+            if not self._word_by_word:
+                return self._encode(texts)
+            split = [text.split(" ") for text in texts]
+            if len(self._known) > MOST_WORDS:
+                self._known.clear()
+            new = list({word for words in split for word in words}.difference(self._known))
+            self._known.update(zip(new, self._encode(new), strict=True))
+            known = self._known
+            pieces = [[piece for word in words for piece in known[word]] for words in split]
+            for word in new:
+                if len(word) > LONGEST_WORD:
+                    del known[word]
+        except (TypeError, AttributeError) as error:
+            raise UserError(f"texts {begin} to {begin + len(texts) - 1}: not all of them are text: {error}") from None
+        return pieces
+
+    def _encode(self, texts: Sequence[str]) -> list[list[int]]:
+        return [encoding.ids for encoding in self._backend.encode_batch_fast(list(texts), add_special_tokens=False)]
+
     def decode(self, ids: Iterable[int], *, skip_special: bool = True) -> str:
         return self._backend.decode([int(i) for i in ids], skip_special_tokens=skip_special)
 
 
-def _truncate(ids: np.ndarray, second: int, max_length: int) -> tuple[np.ndarray, int]:
+def _reads_words_alone(backend: tokenizers.Tokenizer) -> bool:
+    """Are a text's pieces those of its words, one after the other? So it is with BERT's own normaliser and splitter.
+
+    Then a word is cut into pieces once, and looked up when it comes again: several times faster on real text.
+    """
+    parts = json.loads(backend.to_str())
+    kinds = [(parts[name] or {}).get("type") for name in ("normalizer", "pre_tokenizer")]
+    return kinds == ["BertNormalizer", "BertPreTokenizer"] and not any(
+        " " in t["content"] for t in parts["added_tokens"]
+    )
+
+
+def _truncate(row: list[int], second: int, max_length: int) -> tuple[list[int], int]:
     """Cut a row to max_length, from the longer text first; the special tokens stay."""
-    if second == len(ids):
-        return np.concatenate([ids[: max_length - 1], ids[-1:]]), max_length
-    first_length, second_length = second - 2, len(ids) - second - 1
+    if second == len(row):
+        return [*row[: max_length - 1], row[-1]], max_length
+    first_length, second_length = second - 2, len(row) - second - 1
     room = max_length - 3
     shorter = min(first_length, second_length)
     if shorter > room // 2:  # both must give: half each, the odd one to the longer
@@ -276,5 +312,4 @@ def _truncate(ids: np.ndarray, second: int, max_length: int) -> tuple[np.ndarray
         kept_short = shorter
     kept_long = room - kept_short
     keep_first, keep_second = (kept_short, kept_long) if first_length <= second_length else (kept_long, kept_short)
-    parts = [ids[: 1 + keep_first], ids[second - 1 : second + keep_second], ids[-1:]]
-    return np.concatenate(parts), keep_first + 2
+    return [*row[: 1 + keep_first], *row[second - 1 : second + keep_second], row[-1]], keep_first + 2
