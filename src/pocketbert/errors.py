@@ -7,3 +7,7 @@ with code 2; every other exception is a fault of ours, and keeps its traceback.
 
 class UserError(ValueError):
     """Something the person can mend: a file, a flag, a setting. The message names it and says what to do."""
+
+
+class CannotWrite(UserError):
+    """The disk is full, or may not be written: what comes next would fail in the same way."""

@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 
 from safetensors import SafetensorError
 
-from pocketbert.errors import UserError
+from pocketbert.errors import CannotWrite, UserError
 
 LOCK = ".lock"
 
@@ -35,9 +36,9 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def _cannot_write(path: Path, error: Exception) -> UserError:
+def _cannot_write(path: Path, error: Exception) -> CannotWrite:
     why = getattr(error, "strerror", None) or error
-    return UserError(f"{path}: cannot write: {why}; check the path, permissions and free space")
+    return CannotWrite(f"{path}: cannot write: {why}; check the path, permissions and free space")
 
 
 @contextlib.contextmanager
@@ -149,8 +150,11 @@ def home() -> Path:
 
 
 @contextlib.contextmanager
-def lock(folder: str | os.PathLike[str]) -> Iterator[None]:
-    """Let one process at a time write a folder. The system gives the lock back when a process ends, however it does."""
+def lock(folder: str | os.PathLike[str], *, wait: float = 0.0) -> Iterator[None]:
+    """Let one process at a time write a folder. The system gives the lock back when a process ends, however it does.
+
+    `wait`: seconds to give another holder, before it is an error.
+    """
     path = Path(folder) / LOCK
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
@@ -158,17 +162,27 @@ def lock(folder: str | os.PathLike[str]) -> Iterator[None]:
     except OSError as error:
         raise _cannot_write(path, error) from error
     try:
-        try:
-            if os.name == "nt":
-                import msvcrt
-
-                msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
-            else:
-                import fcntl
-
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise UserError(f"{folder}: another process is writing here; wait for it, or name another folder") from None
+        until = time.monotonic() + wait
+        while not _locked(handle):
+            if time.monotonic() >= until:
+                raise UserError(f"{folder}: another process is writing here; wait for it, or name another folder")
+            time.sleep(0.05)
         yield
     finally:
         os.close(handle)  # the file stays: removing it would let two processes hold locks on two files of one name
+
+
+def _locked(handle: int) -> bool:
+    """Try to take the lock, without waiting."""
+    try:
+        if os.name == "nt":
+            import msvcrt
+
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+        else:
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

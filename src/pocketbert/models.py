@@ -68,6 +68,14 @@ class Source:
     origin: str = ""
 
 
+_PLACED: dict[str, Path] = {}
+
+
+def place(name: str, folder: Path) -> None:
+    """In this process, a name means this folder: for models that were brought from another machine."""
+    _PLACED[name] = folder
+
+
 def imported_folder() -> Path:
     return home() / "models"
 
@@ -75,6 +83,8 @@ def imported_folder() -> Path:
 def find(name: str | os.PathLike[str], *, revision: str | None = None) -> Source:
     """Look a model up. Only a Hub name that is nowhere else makes a connection."""
     given = os.fspath(name)
+    if given in _PLACED:
+        return Source(given, folder=_PLACED[given], origin="brought from another machine")
     if revision is not None and not hub.looks_like_hub_name(given):
         raise UserError(f"revision '{revision}' is for models on the Hub; {given!r} is none")
     for source in _at_hand():
@@ -91,6 +101,11 @@ def find(name: str | os.PathLike[str], *, revision: str | None = None) -> Source
         raise UserError(f"{given}: no such folder")
     names = [source.name for source in _at_hand()]
     raise UserError(f"no model '{given}'; at hand are {', '.join(names)}; or give a folder, or a Hub name owner/model")
+
+
+def is_at_hand(name: str) -> bool:
+    """Is there a model of this name without asking the Hub: a shape, carried, installed or imported?"""
+    return any(source.name == name for source in _at_hand())
 
 
 def _at_hand() -> list[Source]:

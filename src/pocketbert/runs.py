@@ -32,6 +32,7 @@ from pocketbert.metrics import measure
 from pocketbert.models import Model, load_model, usual_model, weights_fingerprint
 from pocketbert.tasks import Check, Split, Task, check_task
 from pocketbert.tasks.split import keys
+from pocketbert.tokenizer import Tokenizer
 from pocketbert.training.loop import Report
 from pocketbert.training.machine import computing, peak_memory
 from pocketbert.training.settings import Settings, resolve
@@ -79,14 +80,19 @@ def train_run(
     settings: Settings | None = None,
     report: Report | None = None,
     say: Callable[[str], None] | None = None,
+    check: Check | None = None,
+    wait: float = 0.0,
 ) -> Run:
-    """Train one run into a folder. The same call again goes on where it stopped; a finished run is given back."""
-    plan = plan_run(task, method, model=model, settings=settings)
+    """Train one run into a folder. The same call again goes on where it stopped; a finished run is given back.
+
+    `check`: what `check_task` found, where it was asked before. `wait`: seconds to let another writer end.
+    """
+    plan = plan_run(task, method, model=model, settings=settings, check=check)
     for warning in plan.check.warnings if say else ():
         say(f"warning: {warning}")  # type: ignore[misc]
     folder = Path(folder)
     _refuse_strangers(folder)
-    with lock(folder):
+    with lock(folder, wait=wait):
         if (folder / MANIFEST).is_file():
             return _finished(folder, plan.about)
         _begin(folder, plan.about)
@@ -114,20 +120,27 @@ class Plan:
     check: Check
 
 
-def plan_run(task: Task, method: str, *, model: str | None = None, settings: Settings | None = None) -> Plan:
+def settle(method: str, model: str | None, settings: Settings) -> tuple[Model | None, Settings]:
+    """The model a method will start from, if it needs one, and the settings with nothing left open."""
+    found = load_model(model or usual_model(method)) if get_method(method).needs_model else None
+    config = None if found is None else found.config
+    pooling = "pooler" if found is None or method == "scratch" else found.pooling
+    return found, resolve(settings, method, config, pooling=pooling)
+
+
+def plan_run(
+    task: Task,
+    method: str,
+    *,
+    model: str | None = None,
+    settings: Settings | None = None,
+    check: Check | None = None,
+) -> Plan:
     """Check everything that can be checked before the first step, and resolve the settings."""
     kind = get_method(method)
-    found: Model | None = None
-    if kind.needs_model:
-        found = load_model(model or usual_model(method))
-    settings = resolve(
-        settings or Settings(),
-        method,
-        None if found is None else found.config,
-        pooling="pooler" if found is None or method == "scratch" else found.pooling,
-    )
-    tokenizer = None if found is None or method == "scratch" else found.tokenizer
-    check = check_task(task, tokenizer, settings.max_length)
+    found, settings = settle(method, model, settings or Settings())
+    if check is None:
+        check = check_task(task, reader(found, method), settings.max_length)
     train = task.split("train")
     if train.labels is None:
         raise UserError(f"{task.name}:train has no real labels: {train.reason}")
@@ -155,6 +168,11 @@ def plan_run(task: Task, method: str, *, model: str | None = None, settings: Set
         "settings": settings.to_dict(),
     }
     return Plan(about, replace(job, start=start), check)
+
+
+def reader(model: Model | None, method: str) -> Tokenizer | None:
+    """The tokenizer a run will read with, where it is known before training."""
+    return None if model is None or method == "scratch" else model.tokenizer
 
 
 def _refuse_strangers(folder: Path) -> None:

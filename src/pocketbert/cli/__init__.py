@@ -5,7 +5,7 @@ Nothing here imports torch at the top: `pocketbert --help` answers in under half
 
 import sys
 
-from pocketbert.cli import bench, check, methods, models, tasks, train, use  # noqa: F401 - each of these adds its commands to `app`
+from pocketbert.cli import bench, check, methods, models, study, tasks, train, use  # noqa: F401 - each of these adds its commands to `app`
 from pocketbert.cli.app import app
 from pocketbert.cli.output import fail
 from pocketbert.errors import UserError

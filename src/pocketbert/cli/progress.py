@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING, Any
 from pocketbert.cli.output import say
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pocketbert.study.plan import Plan
+    from pocketbert.study.pool import Event, Watch
     from pocketbert.training.loop import Progress
 
 EVERY = 10.0  # seconds between plain lines
@@ -86,3 +90,80 @@ def duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5_400 else f"{seconds / 3_600:.1f} h"
+
+
+@contextlib.contextmanager
+def study_progress(plan: "Plan", folder: "Path") -> Iterator["Watch"]:
+    """A watcher for a study: a live table on a terminal, a line for each run that ends elsewhere."""
+    total = sum(run.seconds for run in plan.runs)
+    began = time.monotonic()
+    ended: set[str] = set()
+    running: dict[str, Event] = {}
+    known = {run.key: run for run in plan.runs}
+
+    def left() -> str:
+        done = sum(known[key].seconds for key in ended) + sum(e.share * e.run.seconds for e in running.values())
+        worked = done - before
+        if worked < 0.02 * total:
+            return ""
+        return f", about {duration((time.monotonic() - began) * max(0.0, total - done) / worked)} left"
+
+    def note(event: "Event") -> str | None:
+        """Keep count; a line where there is something to say."""
+        run, name = event.run, f"{plan.rows[event.run.row].name}, seed {event.run.settings.seed}"
+        if len(plan.tasks) > 1:
+            name = f"{run.task}: {name}"
+        if event.kind in ("began", "progress"):
+            running[run.key] = event
+            return None
+        running.pop(run.key, None)
+        if event.kind == "again":
+            return f"{name}: {event.message}; trying again"
+        ended.add(run.key)
+        count = f"[{len(ended)}/{len(plan.runs)}]"
+        if event.kind == "failed":
+            return f"{count} {name}: FAILED: {event.message.strip().splitlines()[-1]}"
+        return f"{count} {name}: done{left()}"
+
+    from pocketbert.study.store import Store
+
+    ended |= {run.key for run in plan.runs if Store(folder).finished(run)}
+    before = sum(known[key].seconds for key in ended)
+    if ended:
+        say(f"{len(ended)} of {len(plan.runs)} runs are finished already in {folder}")
+    if not sys.stderr.isatty():
+
+        def plain(event: "Event") -> None:
+            line = note(event)
+            if line is not None:
+                say(line)
+
+        yield plain
+        return
+    from rich.console import Console
+    from rich.live import Live
+    from rich.table import Table
+
+    console = Console(stderr=True)
+
+    def picture() -> Table:
+        table = Table(box=None, pad_edge=False)
+        for column in ("running", "", "examples/s", "left"):
+            table.add_column(column, justify="left" if column in ("running", "") else "right")
+        for event in running.values():
+            bar = "━" * round(20 * event.share)
+            name = f"{event.run.task}: {plan.rows[event.run.row].name}, seed {event.run.settings.seed}"
+            speed = f"{event.speed:,.0f}" if event.speed else ""
+            table.add_row(name, f"{bar:<20}", speed, duration(event.left) if event.left else "")
+        table.add_row(f"{len(ended)} of {len(plan.runs)} runs finished{left()}", "", "", "")
+        return table
+
+    with Live(picture(), console=console, transient=True, refresh_per_second=2) as live:
+
+        def show(event: "Event") -> None:
+            line = note(event)
+            if line is not None:
+                console.print(line, highlight=False, markup=False)
+            live.update(picture())
+
+        yield show

@@ -64,7 +64,7 @@ def train(
     from pocketbert.training.settings import Settings
 
     settings = Settings(
-        learning_rate=_rates(learning_rate),
+        learning_rate=rates(learning_rate),
         epochs=epochs,
         batch_size=batch_size,
         max_length=max_length,
@@ -108,7 +108,8 @@ def train(
         _show(run.folder, run.about, run.metrics)
 
 
-def _rates(given: str | None) -> tuple[float, ...] | None:
+def rates(given: str | None) -> tuple[float, ...] | None:
+    """Numbers with commas between them."""
     if given is None:
         return None
     try:

@@ -73,7 +73,8 @@ class Method(ABC):
 
     name: ClassVar[str]
     about: ClassVar[str]
-    needs_model: ClassVar[bool] = True
+    needs_model: ClassVar[bool] = True  # False: a baseline
+    seeded: ClassVar[bool] = True  # False: every seed gives the same result
 
     def trains(self, parameter: str, *, pooler: bool) -> bool:
         """Does this parameter train? The same predicate says what is saved. `pooler`: is it read at all?"""

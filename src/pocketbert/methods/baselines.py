@@ -65,6 +65,7 @@ class Majority(Method):
     name: ClassVar[str] = "majority"
     about: ClassVar[str] = "always the most frequent label of the training texts"
     needs_model: ClassVar[bool] = False
+    seeded: ClassVar[bool] = False
 
     def fit(self, job: Job) -> Trained:
         counts = np.bincount(job.targets, minlength=len(job.labels))
@@ -102,6 +103,7 @@ class Tfidf(Method):
     name: ClassVar[str] = "tfidf"
     about: ClassVar[str] = "TF-IDF of words and word pairs, logistic regression; seconds, and hard to beat"
     needs_model: ClassVar[bool] = False
+    seeded: ClassVar[bool] = False
 
     def fit(self, job: Job) -> Trained:
         from sklearn.linear_model import LogisticRegression

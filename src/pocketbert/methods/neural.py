@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -36,13 +37,18 @@ class NetworkFitted(Fitted):
     def __init__(self, network: Network, tokenizer: Tokenizer, settings: Settings, *, whole: bool) -> None:
         self.network, self.tokenizer, self.settings, self.whole = network.eval(), tokenizer, settings, whole
         self.labels = int(dict(network.head.named_parameters())["output.bias"].shape[0])
+        self.shared: str | None = None  # the fingerprint of a frozen encoder whose features other runs can use too
 
     def probabilities(self, texts: Sequence[str], seconds: Sequence[str] | None = None) -> np.ndarray:
         encoded = self.tokenizer(texts, seconds, max_length=self.settings.max_length)
         self.cut = int((encoded.cut > 0).sum())
         if not len(encoded):
             return np.zeros((0, self.labels))
-        return softmax(read_all(self.network, encoded, batch_size=READING, device=self.settings.device))
+        if self.shared is None:
+            return softmax(read_all(self.network, encoded, batch_size=READING, device=self.settings.device))
+        with torch.inference_mode():
+            read = torch.from_numpy(features(self.network, encoded, weights=self.shared)).to(self.settings.device)
+            return softmax(self.network.head(read).cpu().numpy())
 
     def save(self, folder: Path) -> None:
         """The head, and the encoder too where the method trained it."""
@@ -203,6 +209,13 @@ class Frozen(Neural):
             return self.bank(job, network, texts, dev, (job.settings.seed,))
 
         return [make]
+
+    def trained(self, outcome: Outcome, network: Network, tokenizer: Tokenizer, settings: Settings) -> Trained:
+        trained = super().trained(outcome, network, tokenizer, settings)
+        if settings.features and settings.head != "bilstm":
+            assert isinstance(trained.fitted, NetworkFitted)
+            trained.fitted.shared = weights_fingerprint(network.encoder)
+        return trained
 
     def bank(self, job: Job, network: Network, texts: Encoded, dev: Encoded | None, seeds: tuple[int, ...]) -> HeadBank:
         weights = weights_fingerprint(network.encoder)

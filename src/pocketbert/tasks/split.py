@@ -9,10 +9,11 @@ import string
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from pocketbert.tasks.task import Split
+from pocketbert.tasks.task import Split, Task
 
 _DROP = bytes(set(range(128)) - set((string.ascii_lowercase + string.digits).encode()))
 _BRACKETS = ("-lrb-", "-rrb-", "-lsb-", "-rsb-", "-lcb-", "-rcb-")  # how treebanks write ( ) [ ] { }
@@ -128,3 +129,22 @@ def cut_split(
     """A split in parts, no normalised text in two of them (or no group, when groups are given)."""
     rows = cut(connected(split) if groups is None else groups, split.labels, shares, seed)
     return {name: split.take(index) for name, index in rows.items()}
+
+
+def sample(task: Task, rows: int) -> Task:
+    """At most so many texts of each split, every label in its share: the same ones on every machine."""
+    splits = {}
+    for name, split in task.splits.items():
+        if len(split) <= rows:
+            splits[name] = split
+            continue
+        labels = np.zeros(len(split), dtype=np.int64) if split.labels is None else split.labels
+        order = np.array([place(key) for key in keys(split)])
+        chosen: list[int] = []
+        for label in np.unique(labels):
+            members = np.flatnonzero(labels == label)
+            count = max(1, round(rows * len(members) / len(split)))
+            chosen += members[np.argsort(order[members], kind="stable")][:count].tolist()
+        splits[name] = split.take(sorted(chosen))
+    said = (*task.said, f"only about {rows:,} texts of each split are used")
+    return replace(task, splits=splits, said=said)

@@ -1,0 +1,192 @@
+"""`pocketbert study`: many runs, statistics over them, one report. `pocketbert runs`: what a study's folder holds."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pocketbert.cli.app import Json, app
+from pocketbert.cli.output import print_json, print_table, say
+from pocketbert.cli.progress import duration, study_progress
+from pocketbert.cli.train import Encoding, Hub, Label, Text, Text2, rates
+from pocketbert.errors import UserError
+
+if TYPE_CHECKING:
+    from pocketbert.study import Plan, Study
+
+
+@app.command()
+def study(
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[TASK|FILE]…",
+            help="Built-in tasks or one's own files, a task each (train.csv,dev.csv,test.csv is one). Default: movies.",
+        ),
+    ] = None,
+    models: Annotated[str | None, typer.Option(help="With commas. Default: those at hand.")] = None,
+    methods: Annotated[str | None, typer.Option(help="With commas; baselines are always included.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="How many. Default: 3.")] = None,
+    preset: Annotated[str | None, typer.Option(help="A published table, theirs beside ours: utah, minbert.")] = None,
+    config: Annotated[Path | None, typer.Option(help="A study.toml; what is given here overrides it.")] = None,
+    rows: Annotated[int | None, typer.Option(help="At most so many texts of each split: a quick look.")] = None,
+    workers: Annotated[str | None, typer.Option(help="Processes (default: one a core), or ray[://address].")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the study. Default: studies/NAME.")] = None,
+    learning_rate: Annotated[str | None, typer.Option(help="One, or several with commas: dev chooses.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the training texts.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Texts a step. Default: 32.")] = None,
+    max_length: Annotated[int | None, typer.Option(help="Tokens a text; longer ones are cut. Default: 128.")] = None,
+    text: Text = None,
+    text2: Text2 = None,
+    label: Label = None,
+    encoding: Encoding = "utf-8",
+    hub: Hub = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run and how long; do nothing.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Which is better on my data, and am I sure? Trains everything on several seeds, compares, and writes a report.
+
+    The same command again goes on where it stopped; finished runs are never repeated.
+    """
+    from pocketbert.study import Study, from_config
+    from pocketbert.study.study import parse_workers
+    from pocketbert.tasks import load_task
+    from pocketbert.training.settings import Settings
+
+    parse_workers(workers)
+    told = {
+        "learning_rate": rates(learning_rate),
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "max_length": max_length,
+    }
+    told = {name: value for name, value in told.items() if value is not None}
+    if preset and told:
+        raise UserError(f"preset {preset} has its own settings; leave --{next(iter(told)).replace('_', '-')} out")
+    columns: dict[str, Any] = {"text": text, "text2": text2, "label": label, "hub": hub, "encoding": encoding}
+    arguments: dict[str, Any] = {
+        "tasks": [load_task(source, **columns) for source in sources] if sources else None,
+        "models": _listed(models),
+        "methods": _listed(methods),
+        "seeds": seeds,
+        "preset": preset,
+        "rows": rows,
+        "out": out,
+        "hub": hub or None,
+        "again": "pocketbert " + shlex.join(sys.argv[1:]),
+    }
+    if config is not None:
+        made = from_config(config, told=told, **arguments)
+    else:
+        made = Study(**{**arguments, "hub": hub}, settings=Settings(**told))  # type: ignore[arg-type]
+    plan = made.plan()
+    for message in _messages(made, plan):
+        say(message)
+    if dry_run:
+        _show_plan(made, plan, workers, as_json)
+        return
+    with study_progress(plan, made.folder) as watch:
+        made.run(workers, watch=watch, plan=plan)
+    _show(made, as_json)
+
+
+@app.command()
+def runs(
+    folder: Annotated[Path, typer.Argument(help="The folder of a study.")],
+    as_json: Json = False,
+) -> None:
+    """List the finished runs in a study's folder."""
+    from pocketbert.study.store import Store
+
+    store = Store(folder)
+    if not store.runs.is_dir():
+        raise UserError(f"{folder}: no study of pocketbert (it has no folder runs)")
+    entries = store.index()
+    if as_json:
+        print_json({"folder": str(folder), "runs": entries})
+        return
+    table = []
+    for name, entry in entries.items():
+        scored = [entry["scores"].get(split, {}).get("accuracy") for split in ("test", "dev")]
+        accuracy = next((f"{100 * score:.1f}" for score in scored if score is not None), "not scored")
+        table.append([name, entry["task"], entry["method"], entry["model"] or "", entry["seed"], accuracy])
+    print_table(["folder", "task", "method", "model", "seed", "accuracy %"], table)
+
+
+def _listed(given: str | None) -> list[str] | None:
+    return None if given is None else [name.strip() for name in given.split(",") if name.strip()]
+
+
+def _messages(study: "Study", plan: "Plan") -> list[str]:
+    """What was guessed, left out or is wrong with the data, said before anything is trained."""
+    messages: list[str] = []
+    for task in study.tasks.values():
+        messages += task.said
+    for row, check in zip(plan.rows, plan.checks, strict=True):
+        messages += [f"warning: {row.task}: {warning}" for warning in check.warnings]
+    return [*dict.fromkeys(messages), *plan.said]
+
+
+def _show_plan(study: "Study", plan: "Plan", workers: str | None, as_json: bool) -> None:
+    from pocketbert.study.store import Store
+    from pocketbert.study.study import parse_workers
+
+    store = Store(study.folder)
+    left = [run for run in plan.runs if not store.finished(run)]
+    count = parse_workers(workers)
+    seconds = sum(run.seconds for run in left)
+    if isinstance(count, int) and left:
+        seconds = max(seconds / count, max(sum(run.seconds for run in job if run in left) for job in plan.jobs()))
+    lines: list[dict[str, Any]] = []
+    for number, row in enumerate(plan.rows):
+        own = plan.of_row(number)
+        waiting = [run for run in own if run in left]
+        rate = ", ".join(f"{rate:g}" for rate in own[0].settings.rates)
+        lines.append(
+            {
+                "task": row.task,
+                "row": row.name,
+                "seeds": len(own),
+                "finished": len(own) - len(waiting),
+                "learning_rate": rate,
+                "epochs": own[0].settings.epochs if row.model else None,
+                "precision": own[0].settings.precision if row.model else None,
+                "seconds_a_run": round(own[0].seconds, 1),
+            }
+        )
+    if as_json:
+        runs = [{"folder": run.folder, "settings": run.settings.to_dict(), "seconds": run.seconds} for run in plan.runs]
+        print_json({"folder": str(study.folder), "rows": lines, "runs": runs, "left": len(left), "seconds": seconds})
+        return
+    table = [["" if value is None else value for value in line.values()] for line in lines]
+    for cells in table:
+        cells[-1] = f"about {duration(float(cells[-1]))}"
+    columns = ["task", "row", "seeds", "finished", "rate", "epochs", "precision", "a run"]
+    print_table(columns, table, title=f"{study.folder}: {len(left)} of {len(plan.runs)} runs to do")
+    say(f"about {duration(seconds)} with {count} worker{'s' if count != 1 else ''}; nothing was run")
+
+
+def _show(study: "Study", as_json: bool) -> None:
+    from pocketbert.study import tables
+
+    results = study.results
+    if as_json:
+        print_json(results)
+    else:
+        for task in results["tasks"]:
+            columns, lines = tables.table_rows(results, task["name"])
+            if lines:
+                print_table(columns, lines, title=tables.title(task))
+        for published in results.get("published", []):
+            print_table(published["columns"], published["rows"], title=published["title"])
+            say(published["differs"])
+        for sentence in results["verdicts"]:
+            print(f"  {sentence}")
+    for failure in results["failures"]:
+        say(f"failed: {failure['run']}: {failure['error'].strip().splitlines()[-1]}")
+    say(f"\nreport: {study.folder / 'report.html'}")
+    if results["failures"]:
+        say(f"error: {len(results['failures'])} runs failed; the same command again tries them once more")
+        raise typer.Exit(2)

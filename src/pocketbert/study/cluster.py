@@ -1,0 +1,155 @@
+"""The same runs on a Ray cluster: for studies that outgrow one machine. Needs the extra: pip install pocketbert[ray].
+
+Tasks and models are put into Ray's object store once, which keeps one copy a node; a job comes back as the files of
+its run folders, and the driver writes them into the store, whole or not at all. A job whose worker or node is lost is
+done again elsewhere. Ray passes messages as pickles among its own processes; no file of ours is one.
+"""
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from pocketbert import __version__
+from pocketbert.errors import UserError
+from pocketbert.files import lock, new_folder
+from pocketbert.models import find, place
+from pocketbert.study.plan import Plan, PlannedRun
+from pocketbert.study.pool import TRIES, Event, Watch, message_of
+from pocketbert.study.store import Store
+from pocketbert.study.worker import do_run, task_from_json, task_to_json
+
+CLIENT_PORT = "10001"  # where Ray's own client protocol listens, by default
+SHIPPED = ("*.json", "*.safetensors", "vocab.txt", "1_Pooling/config.json")  # all we read of a model's folder
+
+
+def run_on_ray(
+    plan: Plan, store: Store, jobs: list[list[PlannedRun]], address: str, watch: Watch
+) -> list[tuple[PlannedRun, str]]:
+    """Do all jobs on a cluster that is running; the runs that failed, with the reason."""
+    ray = _ray()
+    _connect(ray, address)
+    try:
+        return _drive(ray, plan, store, jobs, watch)
+    finally:
+        ray.shutdown()
+
+
+def _drive(
+    ray: Any, plan: Plan, store: Store, jobs: list[list[PlannedRun]], watch: Watch
+) -> list[tuple[PlannedRun, str]]:
+    tasks = {name: ray.put(task_to_json(task)) for name, task in plan.tasks.items()}
+    names = {run.model for job in jobs for run in job if run.model is not None}
+    models = {name: ray.put(_files_of_model(name)) for name in names}
+    remote = ray.remote(max_retries=TRIES)(do_job)
+    waiting = {}
+    for job in jobs:
+        first = job[0]
+        messages = [{**message_of(run, plan), "folder": run.folder} for run in job]
+        model = models[first.model] if first.model is not None else None
+        threads = first.settings.threads or 1
+        limits = {"env_vars": {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}}
+        sent = remote.options(num_cpus=threads, runtime_env=limits).remote(
+            messages, tasks[first.task], first.model, model, __version__
+        )
+        waiting[sent] = job
+        for run in job:
+            watch(Event(run, "began"))
+    failures: list[tuple[PlannedRun, str]] = []
+    while waiting:
+        ready, _ = ray.wait(list(waiting), num_returns=1)
+        job = waiting.pop(ready[0])
+        try:
+            results = ray.get(ready[0])
+        except ray.exceptions.RayError as error:
+            results = [{"failed": f"lost on the cluster: {str(error).strip().splitlines()[0]}"} for _ in job]
+        for run, result in zip(job, results, strict=True):
+            if "files" in result:
+                _write(store.runs / run.folder, result["files"])
+                watch(Event(run, "done"))
+            else:
+                failures.append((run, result["failed"]))
+                watch(Event(run, "failed", message=result["failed"]))
+    return failures
+
+
+def _ray() -> Any:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+    except ImportError:
+        raise UserError("workers ray: Ray is not installed; install it with: pip install 'pocketbert[ray]'") from None
+    return ray
+
+
+def _connect(ray: Any, address: str) -> None:
+    where = address.partition("://")[2] or "auto"
+    if where.rpartition(":")[2] == CLIENT_PORT:
+        where = f"ray://{where}"
+    try:
+        ray.init(address=where, log_to_driver=False, configure_logging=False)
+    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        first = str(error).strip().splitlines()[0]
+        raise UserError(
+            f"workers {address}: no Ray cluster answers ({first}); start one with: ray start --head, and give its "
+            f"address as ray://HOST:6379"
+        ) from error
+
+
+def _files_of_model(name: str) -> dict[str, bytes] | None:
+    """A model's files; None for a shape, which every node knows."""
+    folder = find(name).folder
+    if folder is None:
+        return None
+    paths = {path for pattern in SHIPPED for path in folder.glob(pattern) if path.is_file()}
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(paths)}
+
+
+def _write(folder: Path, files: dict[str, bytes]) -> None:
+    """Files as a folder, there whole or not at all: a run's manifest comes with the rename."""
+    with new_folder(folder, overwrite=True) as part:
+        for name, content in files.items():
+            path = part / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+
+
+# -- what follows happens on a node ----------------------------------------------------------------------------------
+
+
+def do_job(
+    runs: list[dict[str, Any]], task: dict[str, Any], model: str | None, files: dict[str, bytes] | None, version: str
+) -> list[dict[str, Any]]:
+    """Do the runs of a job in a folder of this node; for each, the files of its run folder, or why it failed."""
+    if version != __version__:
+        return [{"failed": f"this node has pocketbert {__version__}, the driver {version}"} for _ in runs]
+    node = Path(tempfile.gettempdir()) / f"pocketbert-{os.getuid() if hasattr(os, 'getuid') else 'node'}"
+    if model is not None and files is not None:
+        place(model, _unpack(node, model, files))
+    loaded = task_from_json(task)
+    results: list[dict[str, Any]] = []
+    for run in runs:
+        with tempfile.TemporaryDirectory(prefix="pocketbert-run-") as temporary:
+            folder = Path(temporary) / run["folder"]
+            said: list[dict[str, Any]] = []
+            do_run(run, loaded, folder, said.append)
+            last = said[-1]
+            if "done" in last:
+                paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != ".lock"]
+                results.append({"files": {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}})
+            else:
+                results.append({"failed": last.get("failed") or last.get("stop", "")})
+    return results
+
+
+def _unpack(node: Path, model: str, files: dict[str, bytes]) -> Path:
+    """The model's folder on this node, written by the first job that needs it."""
+    digest = hashlib.blake2b(model.encode(), digest_size=12)
+    for name, content in sorted(files.items()):
+        digest.update(name.encode() + hashlib.blake2b(content).digest())
+    folder = node / "models" / digest.hexdigest()
+    with lock(node / "models", wait=120.0):
+        if not folder.is_dir():
+            _write(folder, files)
+    return folder

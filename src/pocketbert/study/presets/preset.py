@@ -1,0 +1,92 @@
+"""What a preset is: the rows of a published table, the published figures, and what else its authors showed."""
+
+import importlib
+import pkgutil
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pocketbert.errors import UserError
+from pocketbert.models import find, is_at_hand
+from pocketbert.study.plan import Plan, Row
+from pocketbert.study.store import Store
+
+
+class Preset(ABC):
+    """A published table."""
+
+    name: ClassVar[str]
+    about: ClassVar[str]
+
+    @abstractmethod
+    def rows(self, seeds: int, hub: bool) -> tuple[list[Row], list[str]]:
+        """The rows, and what is to be said about them (such as which model stands in for which)."""
+
+    @abstractmethod
+    def published(self, results: dict[str, Any]) -> list[dict[str, Any]]:
+        """Tables of theirs beside ours: title, columns, rows of text, and one line on what differs."""
+
+    def more(self, plan: Plan, store: Store, folder: Path) -> dict[str, Any]:
+        """What else the authors showed: files predicted, probe sentences."""
+        return {}
+
+
+_PRESETS: dict[str, Preset] = {}
+
+
+def register(kind: type[Preset]) -> type[Preset]:
+    _PRESETS[kind.name] = kind()
+    return kind
+
+
+def list_presets() -> dict[str, Preset]:
+    """Every preset by name."""
+    package = importlib.import_module("pocketbert.study.presets")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"pocketbert.study.presets.{module.name}")
+    return dict(sorted(_PRESETS.items()))
+
+
+def get_preset(name: str) -> Preset:
+    known = list_presets()
+    if name not in known:
+        raise UserError(f"preset '{name}' is not known; known are {', '.join(known)}")
+    return known[name]
+
+
+def stand_in(wanted: str, others: tuple[str, ...], *, hub: bool) -> tuple[str, str]:
+    """(a model, what to say): the named one where it is at hand or may be fetched, else the first other that is."""
+    if is_at_hand(wanted):
+        return wanted, ""
+    why = "is not at hand (--hub would fetch it)"
+    if hub:
+        try:
+            find(wanted)
+            return wanted, ""
+        except UserError as error:
+            why = f"could not be had ({error})"
+    for other in others:
+        if is_at_hand(other):
+            return other, f"{other} stands in for {wanted}, which {why}"
+    raise UserError(f"{wanted} {why}, and none of {', '.join(others)} is at hand to stand in for it")
+
+
+def cell(results: dict[str, Any], task: str, name: str) -> str:
+    """One of our figures: mean, interval, seeds."""
+    for row in results["rows"]:
+        if row["task"] == task and row["name"] == name:
+            accuracy = row["accuracy"]
+            seeds = len(row["seeds"])
+            return (
+                f"{100 * accuracy['mean']:.1f} ({100 * accuracy['low']:.1f} to {100 * accuracy['high']:.1f}; "
+                f"{seeds} seed{'s' if seeds > 1 else ''})"
+            )
+    return "not finished"
+
+
+def dev_cell(results: dict[str, Any], task: str, name: str) -> str:
+    """Our mean on dev, which also chose the epoch."""
+    for row in results["rows"]:
+        if row["task"] == task and row["name"] == name and row["dev"]["mean"] is not None:
+            return f"{100 * row['dev']['mean']:.1f}"
+    return "not finished"

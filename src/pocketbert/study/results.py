@@ -1,0 +1,260 @@
+"""From finished runs to numbers: one plain document that the tables, the report and study.json are made of."""
+
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+
+from pocketbert import __version__
+from pocketbert.study import statistics
+from pocketbert.study.plan import Plan, PlannedRun, Row
+from pocketbert.study.store import Store, read_predictions
+from pocketbert.tasks import Split, Task
+
+RULE = (
+    "the epoch and the learning rate with the best dev accuracy (ties: the earlier epoch, then the rate listed first); "
+    "the test split is scored once, after that choice"
+)
+MISTAKES = 5  # of each task, that are shown
+VERSIONS = ("torch", "tokenizers", "safetensors", "numpy", "scipy", "scikit-learn")
+SCORES = ("macro_f1", "mcc", "calibration_error", "loss")
+
+
+def gather(plan: Plan, store: Store, failures: Sequence[tuple[PlannedRun, str]] = ()) -> dict[str, Any]:
+    """Everything the finished runs of a plan say."""
+    rows, mistakes, comparisons, verdicts = [], [], [], []
+    for name, task in plan.tasks.items():
+        split = scored_split(task)
+        right: dict[str, np.ndarray] = {}
+        of_task = []
+        for number, row in enumerate(plan.rows):
+            if row.task != name:
+                continue
+            runs = [run for run in plan.of_row(number) if store.finished(run)]
+            if not runs:
+                continue
+            about, correct, confident = _row(row, runs, store, task, split)
+            of_task.append(about)
+            right[row.name] = correct
+            mistakes += confident
+        once = {about["name"] for about in of_task if about["deterministic"]}
+        pairs = statistics.compare_all(right, once) if len(right) > 1 else {}
+        compared = [_comparison(name, *both, result, right) for both, result in pairs.items()]
+        verdicts += verdict(task, split, of_task, compared, several=len(plan.tasks) > 1)
+        rows += of_task
+        comparisons += compared
+    return {
+        "format": 1,
+        "pocketbert": __version__,
+        "verdicts": verdicts,
+        "rule": RULE,
+        "tasks": [about_task(task, plan) for task in plan.tasks.values()],
+        "rows": rows,
+        "comparisons": comparisons,
+        "mistakes": mistakes,
+        "failures": [{"run": run.folder, "error": error} for run, error in failures],
+        "said": list(plan.said),
+        "versions": {"python": platform.python_version()} | {name: metadata.version(name) for name in VERSIONS},
+        "machine": {"system": platform.system(), "processor": platform.machine(), "cores": os.cpu_count()},
+    }
+
+
+def scored_split(task: Task) -> str:
+    """Test, where it has real labels; else dev, which is said."""
+    test = task.splits.get("test")
+    return "test" if test is not None and test.labelled and len(test) else "dev"
+
+
+def _row(
+    row: Row, runs: list[PlannedRun], store: Store, task: Task, split: str
+) -> tuple[dict[str, Any], np.ndarray, list[dict[str, Any]]]:
+    """A table row from its runs: (what it says, right or wrong for each seed and text, its most certain mistakes)."""
+    from pocketbert.methods import get_method
+
+    texts = task.split(split)
+    labels = texts.labels
+    assert labels is not None
+    right, metrics, temperatures = [], [], []
+    pooled = np.zeros((len(labels), len(task.labels)))
+    reliability = []
+    for run in runs:
+        found = store.load(run)
+        probabilities = read_predictions(found, split)
+        right.append(probabilities.argmax(axis=1) == labels)
+        metrics.append(found.metrics)
+        pooled += probabilities / len(runs)
+        reliability.append((probabilities, labels))
+        dev = task.splits.get("dev")
+        if dev is not None and dev.labels is not None and len(dev):
+            temperatures.append(statistics.temperature(read_predictions(found, "dev"), dev.labels))
+    correct = np.array(right)
+    scores = [one["scores"][split] for one in metrics]
+    deterministic = not get_method(row.method).seeded
+    estimate = statistics.estimate(correct, deterministic=deterministic)
+    matrix = np.sum([score["confusion"] for score in scores], axis=0)
+    classes = statistics.per_class(matrix)
+    costs = [one["cost"] for one in metrics]
+    devs = [one["scores"].get("dev", {}) for one in metrics]
+    speeds = [cost["examples_per_second"] for cost in costs if cost["examples_per_second"]]
+    about = {
+        "task": row.task,
+        "name": row.name,
+        "model": row.model,
+        "method": row.method,
+        "baseline": row.baseline,
+        "deterministic": deterministic,
+        "seeds": [run.settings.seed for run in runs],
+        "missing": row.seeds - len(runs),
+        "split": split,
+        "accuracy": {**vars(estimate), "values": correct.mean(axis=1).tolist()},
+        **{name: _spread([score[name] for score in scores]) for name in SCORES},
+        "temperature": {"mean": _mean(temperatures)},
+        "per_class": {
+            name: {**one, "support": one["support"] / len(runs)} for name, one in zip(task.labels, classes, strict=True)
+        },
+        "confusion": matrix.tolist(),
+        "reliability": statistics.reliability(
+            np.concatenate([one for one, _ in reliability]), np.concatenate([one for _, one in reliability])
+        ),
+        "curves": [curve for one in metrics for curve in _curves(one["history"])],
+        "chosen": [{"seed": run.settings.seed, **one["best"]} for run, one in zip(runs, metrics, strict=True)],
+        "dev": _spread([score["accuracy"] for score in devs if "accuracy" in score]),
+        "trials": max(one["trials"] for one in metrics),
+        "truncated": max(score.get("truncated", 0) for score in scores),
+        "cost": {
+            "seconds": _mean([cost["seconds"] for cost in costs]),
+            "peak_memory_bytes": max(cost["peak_memory_bytes"] for cost in costs),
+            "trained_parameters": max(cost["trained_parameters"] for cost in costs),
+            "examples_per_second": _mean(speeds),
+        },
+        "settings": {name: value for name, value in runs[0].settings.to_dict().items() if name != "seed"},
+        "folders": [run.folder for run in runs],
+        "theirs": row.theirs,
+        "note": row.note,
+    }
+    return about, correct, [] if row.baseline else _mistakes(row, texts, task.labels, pooled, correct)
+
+
+def _mistakes(
+    row: Row, texts: Split, names: tuple[str, ...], pooled: np.ndarray, correct: np.ndarray
+) -> list[dict[str, Any]]:
+    """The texts a row was most certain about, and wrong: often the label is what is wrong."""
+    assert texts.labels is not None
+    wrong = np.flatnonzero(pooled.argmax(axis=1) != texts.labels)
+    worst = wrong[np.argsort(-pooled[wrong].max(axis=1), kind="stable")][:MISTAKES]
+    seeds = len(correct)
+    return [
+        {
+            "task": row.task,
+            "row": row.name,
+            "text": texts.texts[place],
+            "second": None if texts.seconds is None else texts.seconds[place],
+            "label": names[texts.labels[place]],
+            "prediction": names[int(pooled[place].argmax())],
+            "probability": float(pooled[place].max()),
+            "wrong": f"{seeds - int(correct[:, place].sum())} of {seeds} seeds",
+        }
+        for place in worst.tolist()
+    ]
+
+
+def _curves(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One curve a seed and rate."""
+    curves: dict[tuple[int, float], dict[str, Any]] = {}
+    for record in history:
+        curve = curves.setdefault(
+            (record["seed"], record["rate"]),
+            {"seed": record["seed"], "learning_rate": record["rate"], "epochs": [], "loss": [], "dev_accuracy": []},
+        )
+        curve["epochs"].append(record["epoch"])
+        curve["loss"].append(record["loss"])
+        curve["dev_accuracy"].append(record["dev_accuracy"])
+    return list(curves.values())
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return float(np.mean(values)) if len(values) else None
+
+
+def _spread(values: Sequence[float]) -> dict[str, float | None]:
+    """Mean, and standard deviation over seeds where there are several."""
+    return {"mean": _mean(values), "std": float(np.std(values, ddof=1)) if len(values) > 1 else None}
+
+
+def _comparison(
+    task: str, first: str, second: str, result: statistics.Comparison, right: dict[str, np.ndarray]
+) -> dict[str, Any]:
+    """Two rows, the better one first. Two single runs also have an exact test."""
+    if result.effect < 0:
+        result = replace(result, effect=-result.effect, low=-result.high, high=-result.low)
+        first, second = second, first
+    single = len(right[first]) == len(right[second]) == 1
+    return {
+        "task": task,
+        "first": first,
+        "second": second,
+        **vars(result),
+        "mcnemar": statistics.mcnemar(right[first][0], right[second][0]) if single else None,
+        "sentence": statistics.words(first, second, result),
+    }
+
+
+def about_task(task: Task, plan: Plan) -> dict[str, Any]:
+    """What was learnt from and scored on, with everything there is to say about the data."""
+    rows = [number for number, row in enumerate(plan.rows) if row.task == task.name]
+    checks = [plan.checks[number] for number in rows]
+    exact = [check for check in checks if any(split.tokens["unit"] == "tokens" for split in check.splits.values())]
+    first = (exact or checks)[0]
+    return {
+        "name": task.name,
+        "labels": list(task.labels),
+        "pair": task.pair,
+        "rows": {name: len(split) for name, split in task.splits.items()},
+        "balance": {name: split.balance for name, split in first.splits.items() if split.labelled},
+        "tokens": {name: split.tokens for name, split in first.splits.items()},
+        "scored": scored_split(task),
+        "refused": {name: split.reason for name, split in task.splits.items() if not split.labelled},
+        "licence": task.licence,
+        "origin": task.origin,
+        "said": list(task.said),
+        "warnings": list(dict.fromkeys(warning for check in exact or checks for warning in check.warnings)),
+        "errors": [],
+    }
+
+
+def verdict(
+    task: Task, split: str, rows: list[dict[str, Any]], comparisons: list[dict[str, Any]], *, several: bool
+) -> list[str]:
+    """What a person wants to know first, in words: which is best, what it surely beats, what it may not."""
+    if not rows:
+        return [f"{task.name}: no run is finished yet."]
+    best = max(rows, key=lambda row: row["accuracy"]["mean"])
+    score = best["accuracy"]
+    where = f"On {task.name}, " if several else ""
+    chosen = "" if split == "test" else f" on dev, where it was also chosen: {task.name} has no test labels to score"
+    text = (
+        f"{where}{best['name']} has the highest accuracy: {100 * score['mean']:.1f} % "
+        f"({100 * score['low']:.1f} to {100 * score['high']:.1f}){chosen}."
+    )
+    sentences = [text[0].upper() + text[1:]]
+    order = {row["name"]: row["accuracy"]["mean"] for row in rows}
+    others = [one for one in comparisons if best["name"] in (one["first"], one["second"])]
+    rival = [row["name"] for row in rows if row["method"] not in ("random", "majority")]
+    others.sort(key=lambda one: -min(order[one["first"]], order[one["second"]]))
+    sentences += [f"{one['sentence']}." for one in others if one["first"] in rival and one["second"] in rival][:5]
+    plain = max((row for row in rows if row["baseline"]), key=lambda row: row["accuracy"]["mean"], default=None)
+    if plain is not None and not best["baseline"] and len(rival) > 2:
+        sentences += [
+            f"{one['sentence']}."
+            for one in comparisons
+            if plain["name"] in (one["first"], one["second"])
+            and {one["first"], one["second"]} <= set(rival)
+            and best["name"] not in (one["first"], one["second"])
+        ][:4]
+    if any(not row["accuracy"]["counts_seeds"] for row in rows):
+        sentences.append("Some rows have one seed: their intervals say nothing about other seeds.")
+    return sentences

@@ -1,0 +1,109 @@
+"""Where a study lives: a folder of run folders, and an index of them that can be made anew at any time.
+
+study/
+  runs/NAME-KEY/   a run folder each (runs.py); finished when it has its manifest
+  index.json       what the finished runs scored: made from the folders, remade when they changed
+  study.json, table.md, results.csv, report.html, predictions/   what came out
+"""
+
+import os
+import shutil
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pocketbert.errors import UserError
+from pocketbert.files import LOCK, lock, read_json, remove_leftovers, write_json
+from pocketbert.runs import MANIFEST, SETTINGS, Run, load_run
+from pocketbert.study.plan import PlannedRun
+
+INDEX = "index.json"
+
+
+class Store:
+    """The folder of a study."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        self.runs = self.folder / "runs"
+
+    def writing(self) -> AbstractContextManager[None]:
+        """Only one study at a time writes here."""
+        if self.folder.is_dir():
+            strange = [path.name for path in self.folder.iterdir() if not path.name.startswith(".")]
+            if strange and not self.runs.is_dir():
+                raise UserError(f"{self.folder}: is no study of pocketbert (it holds {strange[0]}); name another --out")
+        return lock(self.folder, wait=5.0)
+
+    def clean(self) -> None:
+        """Remove what a killed study left half-written. Only for one who holds the lock."""
+        remove_leftovers(self.folder)
+        self.runs.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(self.runs)
+
+    def finished(self, run: PlannedRun) -> bool:
+        return (self.runs / run.folder / MANIFEST).is_file()
+
+    def load(self, run: PlannedRun) -> Run:
+        """A finished run, its files as they were written."""
+        found = load_run(self.runs / run.folder)
+        if found.about["settings"] != _as_json(run.settings.to_dict()) or found.about["method"] != run.method:
+            raise UserError(f"{found.folder}: is not the run its name says; remove the folder, and run again")
+        return found
+
+    def index(self) -> dict[str, dict[str, Any]]:
+        """Every finished run in the folder, by folder name; only what changed since the last time is read."""
+        path = self.folder / INDEX
+        try:
+            known = read_json(path)["runs"] if path.is_file() else {}
+        except (UserError, KeyError, TypeError):
+            known = {}  # damaged: it is made anew
+        entries = {}
+        for folder in sorted(self.runs.iterdir()) if self.runs.is_dir() else []:
+            manifest = folder / MANIFEST
+            try:
+                stamp = manifest.stat().st_mtime_ns
+            except OSError:
+                continue
+            entry = known.get(folder.name)
+            entries[folder.name] = entry if entry and entry.get("stamp") == stamp else _entry(folder, stamp)
+        if entries != known:
+            write_json(path, {"format": 1, "runs": entries})
+        return entries
+
+    def tidy(self) -> None:
+        """After the last run: the locks of finished runs are of no use any more, nor are folders that never began."""
+        for folder in self.runs.iterdir():
+            if (folder / MANIFEST).is_file():
+                (folder / LOCK).unlink(missing_ok=True)
+            elif folder.is_dir() and not (folder / SETTINGS).is_file():
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _entry(folder: Path, stamp: int) -> dict[str, Any]:
+    run = load_run(folder)
+    scores = {
+        name: {key: score.get(key) for key in ("rows", "accuracy", "refused") if key in score}
+        for name, score in run.metrics["scores"].items()
+    }
+    about = {key: run.about[key] for key in ("task", "method", "model")}
+    seconds = run.metrics["cost"]["seconds"]
+    return {**about, "seed": run.about["settings"]["seed"], "scores": scores, "seconds": seconds, "stamp": stamp}
+
+
+def _as_json(value: dict[str, Any]) -> dict[str, Any]:
+    """As it is after a trip through JSON: tuples are lists."""
+    return {name: list(entry) if isinstance(entry, tuple) else entry for name, entry in value.items()}
+
+
+def read_predictions(run: Run, split: str) -> np.ndarray:
+    """The probabilities a run gave, (rows, labels), as its file has them."""
+    from pyarrow import csv
+
+    names = [f"probab_{number}" for number in range(len(run.labels))]
+    options = csv.ConvertOptions(include_columns=names, column_types=dict.fromkeys(names, "float64"))
+    parse = csv.ParseOptions(newlines_in_values=True)  # label names may hold anything
+    table = csv.read_csv(run.folder / f"{split}.csv", convert_options=options, parse_options=parse)
+    return np.stack([table[name].to_numpy() for name in names], axis=1)

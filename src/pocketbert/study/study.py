@@ -1,0 +1,245 @@
+"""A study: many runs, one rule that chooses, statistics over them, one report."""
+
+import os
+import time
+import tomllib
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from pocketbert.errors import UserError
+from pocketbert.files import write_json, write_text
+from pocketbert.report import write_report
+from pocketbert.study import tables
+from pocketbert.study.plan import Plan, PlannedRun, Row, choose_rows, make_plan
+from pocketbert.study.pool import Event, Pool, Watch
+from pocketbert.study.presets import Preset, get_preset
+from pocketbert.study.results import gather
+from pocketbert.study.store import Store
+from pocketbert.tasks import Task, load_task
+from pocketbert.tasks.split import sample
+from pocketbert.training.settings import Settings, usable_cores
+
+SEEDS = 3
+
+
+class Study:
+    """Models x methods x tasks x seeds.
+
+    Args:
+        tasks: names of built-in tasks, paths of one's own files, or Task objects; default: movies.
+        models: names from `pocketbert models`; default: what the package carries, or is installed beside it.
+        methods: names from `pocketbert methods`; baselines are always among them.
+        seeds: how many; baselines without chance run once.
+        settings: what every run is told; what is left open is derived from the model's size.
+        rows: at most so many texts of each split, drawn once: for a quick look.
+        table: rows of one's own (`Row`), instead of models x methods.
+        preset: a published table to do again; the arguments above are then its own.
+        hub: a preset may fetch the models it names from the Hub.
+        name, out: what it is called, and its folder; default: the tasks' names, and studies/NAME.
+        again: the command that would do it again, for the report.
+    """
+
+    def __init__(
+        self,
+        tasks: str | Path | Task | Sequence[str | Path | Task] | None = None,
+        models: Sequence[str] | None = None,
+        methods: Sequence[str] | None = None,
+        seeds: int | None = None,
+        *,
+        settings: Settings | None = None,
+        rows: int | None = None,
+        table: Sequence[Row] | None = None,
+        preset: str | None = None,
+        hub: bool = False,
+        name: str | None = None,
+        out: str | os.PathLike[str] | None = None,
+        again: str | None = None,
+    ) -> None:
+        self.preset: Preset | None = None
+        said: list[str] = []
+        if preset is not None:
+            if tasks or models or methods or table:
+                raise UserError(f"preset {preset} names its own tasks, models and methods; leave yours out")
+            self.preset = get_preset(preset)
+            chosen, said = self.preset.rows(SEEDS if seeds is None else seeds, hub)
+            tasks = list(dict.fromkeys(row.task for row in chosen))
+        self.tasks, called = _load(tasks, rows)
+        if preset is None and table is None:
+            chosen, said = choose_rows(
+                list(self.tasks), models, methods, SEEDS if seeds is None else seeds, settings or Settings()
+            )
+        elif table is not None:
+            chosen = [replace(row, task=called.get(row.task, row.task)) for row in table]
+            for row in chosen:
+                if row.task not in self.tasks:
+                    raise UserError(f"row '{row.name}' is about {row.task}; the tasks here are {', '.join(self.tasks)}")
+        _refuse_twins(chosen)
+        self.rows, self.said, self.limit = chosen, said, rows
+        self.name = name or preset or "-".join(self.tasks)
+        self.folder = Path(out) if out is not None else Path("studies") / self._folder_name()
+        self.again = again
+        self.results: dict[str, Any] = {}
+
+    def _folder_name(self) -> str:
+        return self.name.replace("/", "-")[:80] + (f"-{self.limit}-rows" if self.limit else "")
+
+    def plan(self) -> Plan:
+        """What will run, fully resolved."""
+        return make_plan(self.rows, self.tasks, self.said)
+
+    def run(
+        self,
+        workers: int | str | None = None,
+        *,
+        watch: Watch | None = None,
+        plan: Plan | None = None,
+    ) -> "Study":
+        """Do every run that is not done yet, then the statistics and the report.
+
+        Args:
+            workers: processes side by side; default: one a core. "ray" or "ray://address": a Ray cluster.
+            watch: hears of every run's progress.
+            plan: what `plan()` gave, where it was asked before.
+        """
+        started = time.perf_counter()
+        plan = plan or self.plan()
+        store = Store(self.folder)
+        with store.writing():
+            store.clean()
+            left = [[run for run in job if not store.finished(run)] for job in plan.jobs()]
+            left = [job for job in left if job]
+            failures = self._do(plan, store, left, workers, watch or _nobody) if left else []
+            store.tidy()
+            self._finish(plan, store, failures, time.perf_counter() - started, workers)
+        return self
+
+    def _do(
+        self, plan: Plan, store: Store, jobs: list[list[PlannedRun]], workers: int | str | None, watch: Watch
+    ) -> list[tuple[PlannedRun, str]]:
+        count = parse_workers(workers)
+        if isinstance(count, str):
+            from pocketbert.study.cluster import run_on_ray
+
+            return run_on_ray(plan, store, jobs, count, watch)
+        return Pool(plan, store.runs, count, watch).run(jobs)
+
+    def _finish(
+        self, plan: Plan, store: Store, failures: list[tuple[PlannedRun, str]], seconds: float, workers: Any
+    ) -> None:
+        results = gather(plan, store, failures)
+        results["name"] = self.name
+        results["preset"] = None if self.preset is None else self.preset.name
+        results["again"] = self.again or f"pocketbert study --out {self.folder}"
+        results["seconds"], results["workers"] = seconds, parse_workers(workers)
+        if self.preset is not None:
+            results["published"] = self.preset.published(results)
+            results.update(self.preset.more(plan, store, self.folder))
+        store.index()
+        write_json(self.folder / "study.json", results)
+        write_text(self.folder / "table.md", tables.markdown(results))
+        write_text(self.folder / "results.csv", tables.comma_separated(results))
+        write_report(results, self.folder / "report.html")
+        self.results = results
+
+    def table(self) -> str:
+        """The numbers as Markdown."""
+        return tables.markdown(self._results())
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Write the report, one HTML file, also elsewhere than in the study's folder."""
+        write_report(self._results(), Path(path))
+
+    def _results(self) -> dict[str, Any]:
+        if not self.results:
+            raise UserError("the study has not run yet: call run() first")
+        return self.results
+
+
+def _nobody(event: Event) -> None:
+    """Nobody watches."""
+
+
+def parse_workers(workers: int | str | None) -> int | str:
+    """A number of processes, or the address of a Ray cluster."""
+    if workers is None:
+        return usable_cores()
+    if isinstance(workers, str) and workers.split("://")[0] == "ray":
+        return workers
+    try:
+        count = int(workers)
+    except ValueError:
+        count = 0
+    if not 1 <= count <= 1_000:
+        raise UserError(f"workers: {workers!r} is neither a number of at least 1 nor ray or ray://address")
+    return count
+
+
+def _load(tasks: Any, rows: int | None) -> tuple[dict[str, Task], dict[str, str]]:
+    """Tasks by name; and the names of those that were given as paths."""
+    given = ["movies"] if tasks is None else [tasks] if isinstance(tasks, str | Path | Task) else list(tasks)
+    if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 2):
+        raise UserError(f"rows: {rows!r} is not a whole number of at least 2")
+    loaded: dict[str, Task] = {}
+    called: dict[str, str] = {}
+    for one in given:
+        task = one if isinstance(one, Task) else load_task(one)
+        if task.name in loaded:
+            raise UserError(f"two tasks are called {task.name}; rename one of the files")
+        loaded[task.name] = task if rows is None else sample(task, rows)
+        if not isinstance(one, Task):
+            called[str(one)] = task.name
+    return loaded, called
+
+
+def _refuse_twins(rows: Sequence[Row]) -> None:
+    seen = set()
+    for row in rows:
+        if (row.task, row.name) in seen:
+            raise UserError(f"two rows of {row.task} are called '{row.name}'; give one another name")
+        seen.add((row.task, row.name))
+
+
+def from_config(path: str | os.PathLike[str], *, told: dict[str, Any] | None = None, **given: Any) -> Study:
+    """A study described in a TOML file. What is `given` overrides it; what is `told` overrides its settings."""
+    path = Path(path)
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{path}: cannot read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: not TOML: {error}") from error
+    known = {"tasks", "models", "methods", "seeds", "rows", "preset", "hub", "name", "out", "settings", "row"}
+    strange = sorted(set(content) - known)
+    if strange:
+        raise UserError(f"{path}: '{strange[0]}' is not known; known are {', '.join(sorted(known))}")
+    settings = replace(_settings(content.pop("settings", {}), Settings(), path), **(told or {}))
+    table = content.pop("row", None)
+    given = {name: value for name, value in given.items() if value is not None}
+    arguments: dict[str, Any] = {**content, **given}
+    if table is not None:
+        seeds = arguments.get("seeds", SEEDS)
+        arguments["table"] = [_row(entry, arguments.get("tasks"), seeds, settings, path) for entry in table]
+        arguments.pop("methods", None)
+    return Study(**arguments, settings=settings)
+
+
+def _settings(content: Any, start: Settings, path: Path) -> Settings:
+    if not isinstance(content, dict):
+        raise UserError(f"{path}: settings is no table; write it as [settings]")
+    known = {one.name for one in fields(Settings)}
+    strange = sorted(set(content) - known)
+    if strange:
+        raise UserError(f"{path}: setting '{strange[0]}' is not known; known are {', '.join(sorted(known))}")
+    return replace(start, **content)
+
+
+def _row(entry: Any, tasks: Any, seeds: int, settings: Settings, path: Path) -> Row:
+    known = {"task", "method", "model", "name", "seeds", "settings", "theirs", "note"}
+    if not isinstance(entry, dict) or "method" not in entry or set(entry) - known:
+        raise UserError(f"{path}: a [[row]] needs a method, and may have {', '.join(sorted(known))}")
+    task = entry.get("task") or (tasks if isinstance(tasks, str) else (tasks or ["movies"])[0])
+    own = _settings(entry.get("settings", {}), settings, path)
+    rest = {name: value for name, value in entry.items() if name not in ("task", "settings")}
+    return Row(task=task, **{"seeds": seeds, **rest}, settings=own)

@@ -1,0 +1,1 @@
+"""Tests of studies: the statistics, and what is built on them."""

@@ -1,0 +1,142 @@
+"""The same plan on a Ray cluster: a head and two more nodes, processes of their own on this machine."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from study.conftest import command, numbers_of, run
+
+pytest.importorskip("ray", reason="Ray is not installed (the extra: pocketbert[ray])")
+
+QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1"}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Cluster:
+    """Nodes by `ray start`, each in a session of its own, so that one can be killed with all it started."""
+
+    def __init__(self, home: Path) -> None:
+        self.port, self.home = free_port(), home
+        # Short: the paths of Ray's sockets are limited to about a hundred letters.
+        self.folder = Path(tempfile.mkdtemp(prefix="ray", dir="/tmp"))
+        self.nodes: list[subprocess.Popen] = []
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def add(self, *arguments: str) -> subprocess.Popen:
+        common = ["--node-ip-address=127.0.0.1", "--disable-usage-stats", "--object-store-memory=100000000", "--block"]
+        script = "import sys; from ray.scripts.scripts import main; sys.exit(main())"
+        log = (self.folder / f"node{len(self.nodes)}.log").open("w")
+        node = subprocess.Popen(
+            [sys.executable, "-c", script, "start", *arguments, *common],
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env={**os.environ, **QUIET, "POCKETBERT_HOME": str(self.home)},
+        )
+        log.close()
+        self.nodes.append(node)
+        self._wait(len(self.nodes))
+        return node
+
+    def _wait(self, nodes: int) -> None:
+        script = (
+            "import ray, sys; ray.init(address=sys.argv[1], log_to_driver=False, configure_logging=False); "
+            "print(sum(node['Alive'] for node in ray.nodes()))"
+        )
+        until = time.monotonic() + 90
+        while time.monotonic() < until:
+            seen = subprocess.run(
+                [sys.executable, "-c", script, self.address],
+                capture_output=True,
+                text=True,
+                env={**os.environ, **QUIET},
+            )
+            if seen.returncode == 0 and int(seen.stdout.split()[-1]) >= nodes:
+                return
+            time.sleep(0.5)
+        raise TimeoutError(f"node {nodes} did not come up: {seen.stderr[-500:]}")
+
+    def kill(self, node: subprocess.Popen) -> None:
+        if node.poll() is None:
+            for child in children(node.pid):
+                try_kill(child)
+            try_kill(node.pid)
+            node.wait()
+
+    def end(self) -> None:
+        for node in reversed(self.nodes):
+            self.kill(node)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def children(pid: int) -> list[int]:
+    """All processes below one, deepest last."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+            if parent == pid:
+                found += [int(entry.name), *children(int(entry.name))]
+    return found
+
+
+def try_kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_without_a_cluster_it_says_how_to_start_one(tmp_path, reviews):
+    arguments = ["study", reviews, "--methods", "random", "--seeds", "1", "--out", tmp_path / "study"]
+    _, err = run(*arguments, "--workers", f"ray://127.0.0.1:{free_port()}", home=tmp_path, code=2, **QUIET)
+    assert "ray start --head" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.slow
+def test_a_cluster_gives_the_same_numbers_even_when_a_node_is_killed(tmp_path, reviews, model):
+    arguments = ["study", reviews, "--models", f"mini,{model}", "--epochs", "8", "--seeds", "2", "--out"]
+    run(*arguments, tmp_path / "here", home=tmp_path / "home")
+    cluster = Cluster(tmp_path / "home")
+    try:
+        cluster.add(
+            "--head",
+            f"--port={cluster.port}",
+            "--num-cpus=0",
+            "--include-dashboard=false",
+            f"--temp-dir={cluster.folder}",
+        )
+        nodes = [cluster.add(f"--address={cluster.address}", "--num-cpus=1") for _ in range(2)]
+        where = ["--workers", f"ray://{cluster.address}"]
+        run(*arguments, tmp_path / "cluster", *where, home=tmp_path / "home", **QUIET)
+        assert numbers_of(tmp_path / "cluster") == numbers_of(tmp_path / "here")
+        process = command(*arguments, tmp_path / "killed", *where, home=tmp_path / "home", **QUIET)
+        until = time.monotonic() + 120
+        while not list(tmp_path.glob("killed/runs/*/manifest.json")) and time.monotonic() < until:
+            time.sleep(0.2)
+        assert process.poll() is None, "the study was over before a node could be killed"
+        cluster.kill(nodes[0])
+        out, err = process.communicate(timeout=300)
+        assert process.returncode == 0, f"{out}\n{err}"
+        assert numbers_of(tmp_path / "killed") == numbers_of(tmp_path / "here")
+    finally:
+        cluster.end()

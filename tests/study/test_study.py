@@ -1,0 +1,279 @@
+"""Studies from end to end: the same numbers however they were computed, and nothing done twice."""
+
+import csv
+import json
+import os
+import resource
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import pocketbert as pb
+from pocketbert.errors import UserError
+from pocketbert.files import lock
+from pocketbert.study import Row
+from pocketbert.study.pool import Event, Worker
+from pocketbert.study.store import Store
+from study.conftest import SMALL, files_of, numbers_of, run
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory, reviews, model):
+    """A finished study, for tests that only look."""
+    where = tmp_path_factory.mktemp("done")
+    out, err = run(
+        "study", reviews, "--models", model, *SMALL, "--workers", "2", "--out", where / "study", home=where / "home"
+    )
+    return where / "study", out, err
+
+
+def test_a_study_ends_with_a_table_a_verdict_and_a_report(done):
+    folder, out, err = done
+    assert "tfidf" in out
+    assert "finetune small" in out
+    assert "has the highest accuracy" in out
+    assert f"report: {folder / 'report.html'}" in err
+    assert "[8/8]" in err
+    results = json.loads((folder / "study.json").read_text())
+    assert [row["name"] for row in results["rows"]] == ["random", "majority", "tfidf", "frozen small", "finetune small"]
+    for row in results["rows"]:
+        assert row["accuracy"]["low"] <= row["accuracy"]["mean"] <= row["accuracy"]["high"]
+        assert row["cost"]["peak_memory_bytes"] > 0
+    assert len(results["comparisons"]) == 10
+    assert all(one["effect"] >= 0 for one in results["comparisons"])
+    assert "finetune small" in (folder / "table.md").read_text()
+    assert "<html" in (folder / "report.html").read_text()
+    lines = list(csv.DictReader((folder / "results.csv").open()))
+    assert len(lines) == 8
+
+
+def test_one_worker_and_two_give_identical_bytes(done, tmp_path, reviews, model):
+    folder, _, _ = done
+    run("study", reviews, "--models", model, *SMALL, "--workers", "1", "--out", tmp_path / "one", home=tmp_path / "h")
+    assert numbers_of(tmp_path / "one") == numbers_of(folder)
+    assert files_of(tmp_path / "one") == files_of(folder)
+
+
+def test_the_same_command_again_repeats_nothing_and_more_seeds_only_add(done, tmp_path, reviews, model):
+    folder, _, _ = done
+    stamps = {path: path.stat().st_mtime_ns for path in folder.glob("runs/*/manifest.json")}
+    common = ["study", reviews, "--models", model, "--epochs", "2", "--workers", "2", "--out", folder]
+    _, err = run(*common, "--seeds", "2", home=tmp_path)
+    assert "8 of 8 runs are finished already" in err
+    _, err = run(*common, "--seeds", "3", home=tmp_path)
+    assert "8 of 11 runs are finished already" in err
+    now = {path: path.stat().st_mtime_ns for path in folder.glob("runs/*/manifest.json")}
+    assert len(now) == 11
+    assert all(now[path] == stamp for path, stamp in stamps.items())
+
+
+def test_a_dry_run_says_what_and_how_long_and_does_nothing(tmp_path, reviews, model):
+    arguments = ["study", reviews, "--models", model, *SMALL, "--out", tmp_path / "study", "--dry-run"]
+    out, err = run(*arguments, home=tmp_path)
+    assert "8 of 8 runs to do" in out
+    assert "nothing was run" in err
+    out, _ = run(*arguments, "--json", home=tmp_path)
+    plan = json.loads(out)
+    assert plan["left"] == 8
+    assert plan["seconds"] > 0
+    assert {run["settings"]["threads"] for run in plan["runs"]} == {1}
+    assert not (tmp_path / "study").exists()
+
+
+def test_the_index_is_made_from_the_folders(done):
+    folder, _, _ = done
+    store = Store(folder)
+    whole = store.index()
+    for damage in ("", "{", '{"runs": 3}'):
+        (folder / "index.json").write_text(damage)
+        assert store.index() == whole
+    (folder / "index.json").unlink()
+    assert store.index() == whole
+    assert json.loads((folder / "index.json").read_text())["runs"] == whole
+
+
+def test_runs_lists_them(done, tmp_path):
+    folder, _, _ = done
+    out, _ = run("runs", folder, "--json", home=tmp_path)
+    assert len(json.loads(out)["runs"]) >= 8
+    out, _ = run("runs", folder, home=tmp_path)
+    assert "finetune" in out
+    _, err = run("runs", tmp_path, home=tmp_path, code=2)
+    assert "no study" in err
+
+
+def test_a_changed_run_is_found_out(done, reviews, model, tmp_path):
+    folder, _, _ = done
+    import shutil
+
+    shutil.copytree(folder, tmp_path / "study")
+    victim = next((tmp_path / "study").glob("runs/*tfidf*/test.csv"))
+    victim.write_text(victim.read_text().replace("yes", "no"))
+    _, err = run(
+        "study", reviews, "--models", model, *SMALL, "--out", tmp_path / "study", home=tmp_path / "home", code=2
+    )
+    assert "changed since the run was finished" in err
+
+
+def test_the_library_does_the_same_as_the_command(task, model, tmp_path):
+    seen: list[Event] = []
+    study = pb.Study(task, [model], ["frozen"], 2, settings=pb.Settings(epochs=1), out=tmp_path / "study")
+    study.run(workers=1, watch=seen.append)
+    assert "frozen small" in study.table()
+    study.report(tmp_path / "elsewhere.html")
+    assert (tmp_path / "elsewhere.html").is_file()
+    assert {event.kind for event in seen} >= {"began", "done"}
+    assert sum(event.kind == "done" for event in seen) == 6
+
+
+def test_two_studies_do_not_write_one_folder(task, tmp_path):
+    store = Store(tmp_path / "study")
+    with store.writing(), pytest.raises(UserError, match="another process is writing here"):
+        pb.Study(task, methods=["random"], seeds=1, out=tmp_path / "study").run(workers=1)
+
+
+def test_a_folder_of_something_else_is_left_alone(task, tmp_path):
+    (tmp_path / "letters.txt").write_text("dear")
+    with pytest.raises(UserError, match="is no study of pocketbert"):
+        pb.Study(task, methods=["random"], seeds=1, out=tmp_path).run(workers=1)
+    assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == ["letters.txt"]
+
+
+def test_a_worker_that_is_killed_is_replaced_and_its_run_done_again(task, tmp_path, monkeypatch):
+    """The first two workers die in the middle of a run."""
+    begun: list[Worker] = []
+    plain = Worker.__init__
+
+    def start(self, plan, threads):
+        plain(self, plan, threads)
+        begun.append(self)
+
+    monkeypatch.setattr(Worker, "__init__", start)
+    said = []
+
+    def watch(event: Event) -> None:
+        said.append(event.kind)
+        if event.kind == "progress" and len(begun) <= 2:
+            begun[-1].process.kill()
+
+    common = {"models": ["tiny"], "methods": ["scratch"], "seeds": 1, "settings": pb.Settings(epochs=3)}
+    killed = pb.Study(task, **common, out=tmp_path / "killed").run(workers=1, watch=watch)
+    assert said.count("again") == 2
+    assert not killed.results["failures"]
+    monkeypatch.undo()
+    pb.Study(task, **common, out=tmp_path / "calm").run(workers=1)
+    assert numbers_of(tmp_path / "killed") == numbers_of(tmp_path / "calm")
+
+
+def test_a_run_that_fails_is_reported_and_the_others_are_finished(task, tmp_path):
+    rows = [
+        Row("toy", "tfidf"),
+        Row("toy", "scratch", "tiny", pb.Settings(epochs=2, learning_rate=9.9, clip=0.0), "wild", 1),
+    ]
+    study = pb.Study(task, table=rows, out=tmp_path / "study").run(workers=1)
+    if study.results["failures"]:  # an absurd rate may, or may not, make the loss no number
+        assert "diverged" in study.results["failures"][0]["error"]
+    assert study.results["rows"][0]["name"] == "tfidf"
+    missing = Row("toy", "scratch", "tiny", pb.Settings(vocabulary=str(tmp_path / "no.txt")), "lost", 1)
+    study = pb.Study(task, table=[rows[0], missing], out=tmp_path / "study").run(workers=1)
+    assert [failure["run"].split("-seed")[0] for failure in study.results["failures"]] == ["toy-scratch-tiny"]
+    assert "no.txt" in study.results["failures"][0]["error"]
+    assert [row["name"] for row in study.results["rows"]] == ["tfidf"]
+
+
+def test_a_full_disk_is_said_and_the_study_goes_on_when_there_is_room(tmp_path, reviews, model):
+    """A limit on file sizes stands in for a full disk: writing fails in the same place."""
+    arguments = ["study", reviews, "--models", model, *SMALL, "--workers", "1", "--out", tmp_path / "study"]
+    process = subprocess.run(
+        [sys.executable, "-m", "pocketbert", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "POCKETBERT_HOME": str(tmp_path / "home")},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (9_000, 9_000)),
+    )
+    assert process.returncode == 2, process.stderr
+    assert "cannot write" in process.stderr
+    assert "give the same command again" in process.stderr
+    assert "Traceback" not in process.stderr
+    run(*arguments, home=tmp_path / "home")
+    assert (tmp_path / "study" / "report.html").is_file()
+    assert not [name for name in files_of(tmp_path / "study") if name.endswith(".part")]
+
+
+def test_ctrl_c_stops_the_workers_too(tmp_path, reviews):
+    import signal
+
+    from study.conftest import command
+
+    process = command(
+        "study", reviews, "--models", "mini", "--epochs", "50", "--out", tmp_path / "study", home=tmp_path / "home"
+    )
+    for _ in range(200):
+        if list(tmp_path.glob("study/runs/*scratch*")):
+            break
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    with Store(tmp_path / "study").writing():
+        for folder in (tmp_path / "study" / "runs").iterdir():
+            with lock(folder, wait=10):
+                pass  # nobody holds it any more
+
+
+def test_threads_end_with_the_study(task, tmp_path):
+    before = threading.active_count()
+    pb.Study(task, methods=["random"], seeds=2, out=tmp_path / "study").run(workers=2)
+    assert threading.active_count() == before
+
+
+# -- a person's own file ---------------------------------------------------------------------------------------------
+
+
+def write_own(path: Path) -> None:
+    """500 rows: a header, commas, quotes, accents, an imbalanced third class."""
+    from training.conftest import make_split
+
+    split = make_split(500, 9)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "Comment", "Rating"])
+        for number, (text, label) in enumerate(zip(split.texts, split.labels.tolist(), strict=True)):
+            rating = "mixed" if number % 62 == 0 else ("bad", "good")[label]
+            writer.writerow([number, f'{text}, "naïve" café, isn\'t it? {number}', rating])
+
+
+def test_from_a_file_of_ones_own_to_a_report_in_one_command(tmp_path):
+    path = tmp_path / "comments.csv"
+    write_own(path)
+    out, err = run(
+        "study",
+        path,
+        "--models",
+        "tiny",
+        "--epochs",
+        "2",
+        "--seeds",
+        "2",
+        "--out",
+        tmp_path / "study",
+        home=tmp_path / "home",
+    )
+    assert "'Comment'" in err
+    assert "'Rating'" in err
+    assert "mixed" in err
+    results = json.loads((tmp_path / "study" / "study.json").read_text())
+    task = results["tasks"][0]
+    assert sorted(task["labels"]) == ["bad", "good", "mixed"]
+    assert sum(task["rows"].values()) == 500
+    assert sum(split["mixed"] for split in task["balance"].values()) == 9
+    assert any("mixed" in warning for warning in task["warnings"])
+    assert "scratch tiny" in out
+    report = (tmp_path / "study" / "report.html").read_text()
+    assert "caf&eacute;" in report or "café" in report
