@@ -434,12 +434,12 @@ def comparison_of(effect, half, p, **more):
         (comparison_of(-0.01, 0.005, 0.001), "tfidf beats tiny by 1.0 point (0.5 to 1.5)"),
         (
             comparison_of(0.003, 0.015, 0.6, smallest=0.021),
-            "tiny and tfidf cannot be told apart here: 0.3 points (-1.2 to 1.8); "
+            "tiny and tfidf cannot be told apart here: 0.3 points (−1.2 to 1.8); "
             "a difference below 2.1 points could have been missed",
         ),
         (
             comparison_of(-0.0001, 0.015, 0.9, smallest=0.01),
-            "tiny and tfidf cannot be told apart here: 0.0 points (-1.5 to 1.5); "
+            "tiny and tfidf cannot be told apart here: 0.0 points (−1.5 to 1.5); "
             "a difference below 1.0 point could have been missed",
         ),
         (

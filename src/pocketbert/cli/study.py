@@ -164,8 +164,9 @@ def _show_plan(study: "Study", plan: "Plan", workers: str | None, as_json: bool)
     for cells in table:
         cells[-1] = f"about {duration(float(cells[-1]))}"
     columns = ["task", "row", "seeds", "finished", "rate", "epochs", "precision", "a run"]
-    print_table(columns, table, title=f"{study.folder}: {len(left)} of {len(plan.runs)} runs to do")
-    say(f"about {duration(seconds)} with {count} worker{'s' if count != 1 else ''}; nothing was run")
+    print_table(columns, table, title=f"{len(left)} of {len(plan.runs)} runs to do")
+    many = "" if count == 1 else "s"
+    say(f"about {duration(seconds)} with {count} worker{many}, into {study.folder}; nothing was run")
 
 
 def _show(study: "Study", as_json: bool) -> None:

@@ -1,5 +1,6 @@
 """From finished runs to numbers: one plain document that the tables, the report and study.json are made of."""
 
+import itertools
 import os
 import platform
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ RULE = (
 )
 MISTAKES = 5  # of each task, that are shown
 VERSIONS = ("torch", "tokenizers", "safetensors", "numpy", "scipy", "scikit-learn")
+GUESSES = ("random", "majority")  # methods that do not read the texts: reference lines, not contenders
 SCORES = ("macro_f1", "mcc", "calibration_error", "loss")
 
 
@@ -42,7 +44,7 @@ def gather(plan: Plan, store: Store, failures: Sequence[tuple[PlannedRun, str]] 
             right[row.name] = correct
             mistakes += confident
         once = {about["name"] for about in of_task if about["deterministic"]}
-        pairs = statistics.compare_all(right, once) if len(right) > 1 else {}
+        pairs = _compare(right, once, {about["name"] for about in of_task if about["method"] in GUESSES})
         compared = [_comparison(name, *both, result, right) for both, result in pairs.items()]
         verdicts += verdict(task, split, of_task, compared, several=len(plan.tasks) > 1)
         rows += of_task
@@ -61,6 +63,19 @@ def gather(plan: Plan, store: Store, failures: Sequence[tuple[PlannedRun, str]] 
         "versions": {"python": platform.python_version()} | {name: metadata.version(name) for name in VERSIONS},
         "machine": {"system": platform.system(), "processor": platform.machine(), "cores": os.cpu_count()},
     }
+
+
+def _compare(
+    right: dict[str, np.ndarray], once: set[str], guesses: set[str]
+) -> dict[tuple[str, str], statistics.Comparison]:
+    """Two families, each corrected for its own size: contenders among themselves, and each of them against guessing.
+
+    Otherwise the price of asking "is it better than a coin?" would be paid by the questions a person has.
+    """
+    contenders = [name for name in right if name not in guesses]
+    among = list(itertools.combinations(contenders, 2))
+    against = [(name, guess) for name in contenders for guess in right if guess in guesses]
+    return {**statistics.compare_all(right, once, among), **statistics.compare_all(right, once, against)}
 
 
 def scored_split(task: Task) -> str:
@@ -229,32 +244,50 @@ def about_task(task: Task, plan: Plan) -> dict[str, Any]:
 def verdict(
     task: Task, split: str, rows: list[dict[str, Any]], comparisons: list[dict[str, Any]], *, several: bool
 ) -> list[str]:
-    """What a person wants to know first, in words: which is best, what it surely beats, what it may not."""
+    """What a person wants to know first, in words: which is best, what it surely beats, would a baseline do?"""
     if not rows:
         return [f"{task.name}: no run is finished yet."]
     best = max(rows, key=lambda row: row["accuracy"]["mean"])
     score = best["accuracy"]
     where = f"On {task.name}, " if several else ""
-    chosen = "" if split == "test" else f" on dev, where it was also chosen: {task.name} has no test labels to score"
-    text = (
+    chosen = "" if split == "test" else ", on dev, where its epoch was also chosen: there are no test labels to score"
+    sentences = [
         f"{where}{best['name']} has the highest accuracy: {100 * score['mean']:.1f} % "
         f"({100 * score['low']:.1f} to {100 * score['high']:.1f}){chosen}."
-    )
-    sentences = [text[0].upper() + text[1:]]
-    order = {row["name"]: row["accuracy"]["mean"] for row in rows}
-    others = [one for one in comparisons if best["name"] in (one["first"], one["second"])]
-    rival = [row["name"] for row in rows if row["method"] not in ("random", "majority")]
-    others.sort(key=lambda one: -min(order[one["first"]], order[one["second"]]))
-    sentences += [f"{one['sentence']}." for one in others if one["first"] in rival and one["second"] in rival][:5]
-    plain = max((row for row in rows if row["baseline"]), key=lambda row: row["accuracy"]["mean"], default=None)
-    if plain is not None and not best["baseline"] and len(rival) > 2:
-        sentences += [
-            f"{one['sentence']}."
-            for one in comparisons
-            if plain["name"] in (one["first"], one["second"])
-            and {one["first"], one["second"]} <= set(rival)
-            and best["name"] not in (one["first"], one["second"])
-        ][:4]
+    ]
+    contenders = [row["name"] for row in rows if row["method"] not in GUESSES]
+    sentences += _against(best["name"], contenders, comparisons, "It")
+    plain = [row for row in rows if row["baseline"] and row["name"] in contenders]
+    if plain and best not in plain:
+        name = max(plain, key=lambda row: row["accuracy"]["mean"])["name"]
+        rest = [other for other in contenders if other not in (name, best["name"])]
+        sentences += _against(name, rest, comparisons, f"The baseline {name}")
     if any(not row["accuracy"]["counts_seeds"] for row in rows):
         sentences.append("Some rows have one seed: their intervals say nothing about other seeds.")
     return sentences
+
+
+def _against(name: str, others: list[str], comparisons: list[dict[str, Any]], subject: str) -> list[str]:
+    """One row against others, in at most three sentences: it beats, is beaten by, cannot be told apart from."""
+    beats: list[str] = []
+    beaten: list[str] = []
+    even: list[str] = []
+    for one in comparisons:
+        if name not in (one["first"], one["second"]):
+            continue
+        other = one["second"] if one["first"] == name else one["first"]
+        if other not in others:
+            continue
+        if one["corrected"] < statistics.LEVEL:
+            text = statistics.effect_in_words(one["effect"], one["low"], one["high"])
+            (beats if one["first"] == name else beaten).append(f"{other} by {text}")
+        else:
+            even.append(f"{other} (below {100 * one['smallest']:.1f} points, a difference could have been missed)")
+    sentences = [f"{subject} beats {_listing(beats)}."] if beats else []
+    sentences += [f"{subject} is beaten by {_listing(beaten)}."] if beaten else []
+    return sentences + ([f"{subject} cannot be told apart here from {_listing(even)}."] if even else [])
+
+
+def _listing(parts: list[str]) -> str:
+    shown = parts[:4] + ([f"{len(parts) - 4} more"] if len(parts) > 4 else [])
+    return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]

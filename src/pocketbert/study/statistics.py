@@ -147,8 +147,8 @@ def difference_parts(first: np.ndarray, second: np.ndarray) -> Parts:
 def half_width(parts: Parts, level: float = LEVEL) -> np.ndarray:
     """Of a difference's interval: every source of noise brings its own critical value, and they add as squares.
 
-    Banerjee (1960) showed that such an interval holds at least as often as it says, for normal noise and any sizes of
-    its parts. One common number of degrees of freedom (Welch, Satterthwaite) does not, with 2 or 3 seeds.
+    Banerjee (1960) showed that such an interval holds at least as often as it says, for normal noise whose parts are
+    estimated separately. One common number of degrees of freedom (Welch, Satterthwaite) does not, with 2 or 3 seeds.
     """
     return np.sqrt(sum(critical(freedom, level / 2) ** 2 * variance for variance, freedom in parts))
 
@@ -261,13 +261,15 @@ def compare(
 
 
 def compare_all(
-    rows: dict[str, np.ndarray], deterministic: Set[str] = frozenset()
+    rows: dict[str, np.ndarray],
+    deterministic: Set[str] = frozenset(),
+    pairs: Sequence[tuple[str, str]] | None = None,
 ) -> dict[tuple[str, str], Comparison]:
-    """Every pair, with p corrected for how many there are.
+    """Every pair (or those named), with p corrected for how many there are.
 
     `smallest` is then for the strictest of Holm's steps, or it would promise more than the correction lets through.
     """
-    pairs = list(itertools.combinations(rows, 2))
+    pairs = list(itertools.combinations(rows, 2)) if pairs is None else pairs
     level = LEVEL / max(1, len(pairs))
     found = [
         compare(rows[a], rows[b], deterministic=(a in deterministic, b in deterministic), level=level) for a, b in pairs
@@ -370,23 +372,28 @@ def words(first: str, second: str, comparison: Comparison) -> str:
     if decides < LEVEL:
         if effect < 0:
             first, second, effect, low, high = second, first, -effect, -high, -low
-        return f"{first} beats {second} by {_points(effect)} ({_number(low)} to {_number(high)}){notes}"
+        return f"{first} beats {second} by {effect_in_words(effect, low, high)}{notes}"
     if comparison.p < LEVEL:
         notes = "; alone it would pass for a difference, among so many comparisons it does not" + notes
     return (
-        f"{first} and {second} cannot be told apart here: {_points(effect)} ({_number(low)} to {_number(high)}); "
+        f"{first} and {second} cannot be told apart here: {effect_in_words(effect, low, high)}; "
         f"a difference below {_points(comparison.smallest)} could have been missed{notes}"
     )
 
 
+def effect_in_words(effect: float, low: float, high: float) -> str:
+    """A difference and its interval, in points: "6.2 points (4.1 to 8.3)"."""
+    return f"{_points(effect)} ({_number(low)} to {_number(high)})"
+
+
 def _points(share: float) -> str:
     number = _number(share)
-    return f"{number} point" + ("" if number in ("1.0", "-1.0") else "s")
+    return f"{number} point" + ("" if number in ("1.0", "−1.0") else "s")
 
 
 def _number(share: float) -> str:
     """A share as points with one digit, and no minus before a zero."""
-    return f"{round(100 * share, 1) + 0.0:.1f}"
+    return f"{round(100 * share, 1) + 0.0:.1f}".replace("-", "−")
 
 
 def _table(right: np.ndarray) -> np.ndarray:

@@ -59,7 +59,8 @@ class Store:
         try:
             known = read_json(path)["runs"] if path.is_file() else {}
         except (UserError, KeyError, TypeError):
-            known = {}  # damaged: it is made anew
+            known = None  # damaged: it is made anew
+        known = known if isinstance(known, dict) else {}
         entries = {}
         for folder in sorted(self.runs.iterdir()) if self.runs.is_dir() else []:
             manifest = folder / MANIFEST
@@ -68,7 +69,9 @@ class Store:
             except OSError:
                 continue
             entry = known.get(folder.name)
-            entries[folder.name] = entry if entry and entry.get("stamp") == stamp else _entry(folder, stamp)
+            if not isinstance(entry, dict) or entry.get("stamp") != stamp:
+                entry = _entry(folder, stamp)
+            entries[folder.name] = entry
         if entries != known:
             write_json(path, {"format": 1, "runs": entries})
         return entries
