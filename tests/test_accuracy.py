@@ -1,54 +1,67 @@
-"""What real data must give, by the default settings: minutes each, so behind `make test-slow`."""
-
-from statistics import mean
+"""What real data must give, by the default settings: one study of about half an hour, so behind `make test-slow`."""
 
 import pytest
 
 from pocketbert.errors import UserError
 from pocketbert.evaluate import evaluate_run
-from pocketbert.runs import train_run
-from pocketbert.tasks import load_task
+from pocketbert.runs import load_run
+from pocketbert.study import Row, Study
 from pocketbert.training.settings import Settings
 
 pytestmark = pytest.mark.slow
 
+LONG = Settings(max_length=512, batch_size=8, epochs=3)
+ROWS = [
+    Row("cfimdb", "finetune", "minilm-l6", LONG, seeds=1),
+    Row("sst5", "finetune", "minilm-l6", seeds=1),
+    Row("sst2", "tfidf"),
+    Row("sst2", "frozen", "minilm-l6", seeds=3),
+    Row("sst2", "scratch", "tiny", seeds=3),
+    Row("sst2", "finetune", "minilm-l6", seeds=3),
+]
 
-@pytest.fixture(autouse=True)
-def _data(data, monkeypatch):
+
+@pytest.fixture(scope="module")
+def study(data, tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("POCKETBERT_DATA", str(data))
+        patch.setenv("POCKETBERT_HOME", str(tmp_path_factory.mktemp("home")))
+        done = Study(["sst2", "sst5", "cfimdb"], table=ROWS, out=tmp_path_factory.mktemp("accuracy") / "study").run()
+    print(done.table())
+    return done
+
+
+def accuracy(study, task: str, name: str) -> float:
+    """Mean over seeds, in percent."""
+    row = next(row for row in study.results["rows"] if (row["task"], row["name"]) == (task, name))
+    assert row["missing"] == 0
+    return 100 * row["accuracy"]["mean"]
+
+
+def test_tfidf_reaches_80_on_sst2(study):
+    assert accuracy(study, "sst2", "tfidf") >= 80.5
+
+
+def test_a_tiny_bert_from_scratch_reaches_80_on_sst2(study):
+    assert accuracy(study, "sst2", "scratch tiny") >= 80
+
+
+def test_minilm_fine_tuned_reaches_88_on_sst2(study):
+    assert accuracy(study, "sst2", "finetune minilm-l6") >= 88
+
+
+def test_minilm_frozen_reaches_80_on_sst2(study):
+    assert accuracy(study, "sst2", "frozen minilm-l6") >= 80
+
+
+def test_minilm_fine_tuned_reaches_47_on_sst5(study):
+    assert accuracy(study, "sst5", "finetune minilm-l6") >= 47
+
+
+def test_minilm_fine_tuned_reaches_91_on_cfimdb_dev_and_its_test_is_refused(study, data, monkeypatch):
     monkeypatch.setenv("POCKETBERT_DATA", str(data))
-
-
-def accuracy(name: str, method: str, folder, *, seeds: int = 3, split: str = "test", **settings) -> float:
-    """Mean accuracy over seeds, in percent."""
-    model = settings.pop("model", None)
-    task = load_task(name)
-    runs = [
-        train_run(task, method, folder / f"{method}-{seed}", model=model, settings=Settings(seed=seed, **settings))
-        for seed in range(seeds)
-    ]
-    return 100 * mean(run.metrics["scores"][split]["accuracy"] for run in runs)
-
-
-def test_tfidf_reaches_80_on_sst2(tmp_path):
-    assert accuracy("sst2", "tfidf", tmp_path, seeds=1) >= 80.5
-
-
-def test_a_tiny_bert_from_scratch_reaches_80_on_sst2(tmp_path):
-    assert accuracy("sst2", "scratch", tmp_path, model="tiny") >= 80
-
-
-def test_minilm_fine_tuned_reaches_88_on_sst2(tmp_path):
-    assert accuracy("sst2", "finetune", tmp_path, model="minilm-l6") >= 88
-
-
-def test_minilm_fine_tuned_reaches_47_on_sst5(tmp_path):
-    assert accuracy("sst5", "finetune", tmp_path, model="minilm-l6", seeds=1) >= 47
-
-
-def test_minilm_fine_tuned_reaches_91_on_cfimdb_dev_and_its_test_is_refused(tmp_path):
-    settings = {"max_length": 512, "batch_size": 8, "epochs": 3}
-    assert accuracy("cfimdb", "finetune", tmp_path, model="minilm-l6", seeds=1, split="dev", **settings) >= 91
-    from pocketbert.runs import load_run
-
+    assert accuracy(study, "cfimdb", "finetune minilm-l6") >= 91
+    row = next(row for row in study.results["rows"] if row["task"] == "cfimdb")
+    assert row["split"] == "dev"
     with pytest.raises(UserError, match="placeholders"):
-        evaluate_run(load_run(tmp_path / "finetune-0"), "cfimdb:test")
+        evaluate_run(load_run(study.folder / "runs" / row["folders"][0]), "cfimdb:test")

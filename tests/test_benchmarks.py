@@ -14,7 +14,9 @@ def _repository_on_the_path(monkeypatch):
     monkeypatch.syspath_prepend(str(REPOSITORY))
 
 
-@pytest.mark.parametrize("name", ["data", "flops", "breakdown", "report", "worker", "ours", "speed", "scaling"])
+@pytest.mark.parametrize(
+    "name", ["data", "flops", "breakdown", "report", "worker", "ours", "speed", "scaling", "coverage", "workers"]
+)
 def test_every_benchmark_imports_and_says_what_it_is_for(name):
     assert importlib.import_module(f"benchmarks.{name}").__doc__
 

@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import platform
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -32,7 +33,6 @@ from pocketbert.metrics import measure
 from pocketbert.models import Model, load_model, usual_model, weights_fingerprint
 from pocketbert.tasks import Check, Split, Task, check_task
 from pocketbert.tasks.split import keys
-from pocketbert.tokenizer import Tokenizer
 from pocketbert.training.loop import Report
 from pocketbert.training.machine import computing, peak_memory
 from pocketbert.training.settings import Settings, resolve
@@ -140,7 +140,7 @@ def plan_run(
     kind = get_method(method)
     found, settings = settle(method, model, settings or Settings())
     if check is None:
-        check = check_task(task, reader(found, method), settings.max_length)
+        check = look_at(task, method, found, settings)
     train = task.split("train")
     if train.labels is None:
         raise UserError(f"{task.name}:train has no real labels: {train.reason}")
@@ -170,9 +170,10 @@ def plan_run(
     return Plan(about, replace(job, start=start), check)
 
 
-def reader(model: Model | None, method: str) -> Tokenizer | None:
-    """The tokenizer a run will read with, where it is known before training."""
-    return None if model is None or method == "scratch" else model.tokenizer
+def look_at(task: Task, method: str, model: Model | None, settings: Settings) -> Check:
+    """The checks, with the lengths that this run will see: a baseline reads whole texts, and cuts nothing."""
+    tokenizer = None if model is None or method == "scratch" else model.tokenizer
+    return check_task(task, tokenizer, sys.maxsize if model is None else settings.max_length)
 
 
 def _refuse_strangers(folder: Path) -> None:

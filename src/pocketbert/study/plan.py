@@ -18,8 +18,8 @@ import torch
 from pocketbert.errors import UserError
 from pocketbert.methods import get_method, list_methods
 from pocketbert.models import CARRIED, Model, find, usual_model, weights_fingerprint
-from pocketbert.runs import reader, settle
-from pocketbert.tasks import Check, Task, check_task
+from pocketbert.runs import look_at, settle
+from pocketbert.tasks import Check, Task
 from pocketbert.training.machine import computing
 from pocketbert.training.settings import Settings
 
@@ -168,10 +168,10 @@ def make_plan(rows: Sequence[Row], tasks: dict[str, Task], said: Sequence[str] =
         asked = row.settings if row.settings.threads else replace(row.settings, threads=THREADS)
         model, settings = settle(row.method, row.model, asked)
         task = tasks[row.task]
-        tokenizer = reader(model, row.method)
-        place = (row.task, None if model is None or tokenizer is None else model.name, settings.max_length)
+        reads = "whole" if model is None else "words" if row.method == "scratch" else f"tokens of {model.name}"
+        place = (row.task, reads, settings.max_length)
         if place not in known:
-            known[place] = check_task(task, tokenizer, settings.max_length)
+            known[place] = look_at(task, row.method, model, settings)
         _refuse(task, known[place], settings, baseline=model is None)
         checks.append(known[place])
         identity = _identity(task, row.method, model, known)
