@@ -34,7 +34,7 @@ from pocketbert.models import Model, load_model, usual_model, weights_fingerprin
 from pocketbert.tasks import Check, Split, Task, check_task
 from pocketbert.tasks.split import keys
 from pocketbert.training.loop import Report
-from pocketbert.training.machine import computing, peak_memory
+from pocketbert.training.machine import computing, forget_peak_memory, peak_memory
 from pocketbert.training.settings import Settings, resolve
 
 SETTINGS, MANIFEST, CHECKPOINT = "settings.json", "manifest.json", "checkpoint.safetensors"
@@ -98,6 +98,7 @@ def train_run(
         _begin(folder, plan.about)
         started = time.perf_counter()
         checkpoint = folder / CHECKPOINT
+        forget_peak_memory()
         with computing(plan.job.settings.threads):
             try:
                 trained = get_method(method).fit(replace(plan.job, checkpoint=checkpoint, report=report))

@@ -417,3 +417,15 @@ def test_a_full_disk_is_said_and_the_run_goes_on_when_there_is_room(model, tmp_p
     assert not (tmp_path / "run" / "manifest.json").exists()
     assert run(10**9).returncode == 0
     assert load_run(tmp_path / "run").metrics["scores"]["test"]["rows"] == 60
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process count its peak anew")
+def test_a_run_does_not_inherit_the_peak_memory_of_what_came_before():
+    from pocketbert.training.machine import forget_peak_memory, peak_memory
+
+    large = np.ones(400_000_000, dtype=np.uint8)
+    before = peak_memory()
+    assert before > 400_000_000
+    del large
+    forget_peak_memory()
+    assert peak_memory() < before - 300_000_000

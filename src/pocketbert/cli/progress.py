@@ -132,10 +132,16 @@ def study_progress(plan: "Plan", folder: "Path") -> Iterator["Watch"]:
     if ended:
         say(f"{len(ended)} of {len(plan.runs)} runs are finished already in {folder}")
     if not sys.stderr.isatty():
+        last = time.monotonic()
 
         def plain(event: "Event") -> None:
+            nonlocal last
             line = note(event)
+            if line is None and time.monotonic() - last > 3 * EVERY:
+                now = ", ".join(f"{plan.rows[one.run.row].name} {one.share:.0%}" for one in running.values())
+                line = f"[{len(ended)}/{len(plan.runs)}] running: {now}{left()}"
             if line is not None:
+                last = time.monotonic()
                 say(line)
 
         yield plain

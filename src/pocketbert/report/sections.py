@@ -305,7 +305,7 @@ def facts(results: Dict, each: list[Dict]) -> list[str]:
     runs = sum(len(row.get("seeds") or []) for row in rows)
     told = [_many(len(each), "task"), _many(len(rows), "row"), _many(runs, "run")]
     if number(results.get("seconds")) is not None:
-        told.append(duration(results["seconds"]))
+        told.append(f"{duration(results['seconds'])} of computing")
     if results.get("preset"):
         told.append(f"preset {results['preset']}")
     if results.get("pocketbert"):

@@ -262,6 +262,9 @@ def verdict(
         name = max(plain, key=lambda row: row["accuracy"]["mean"])["name"]
         rest = [other for other in contenders if other not in (name, best["name"])]
         sentences += _against(name, rest, comparisons, f"The baseline {name}")
+    unsure = any(one["corrected"] >= statistics.LEVEL for one in comparisons)
+    if unsure and any(1 < len(row["seeds"]) < 5 for row in rows):
+        sentences.append("Five seeds or more would show smaller differences.")
     if any(not row["accuracy"]["counts_seeds"] for row in rows):
         sentences.append("Some rows have one seed: their intervals say nothing about other seeds.")
     return sentences
@@ -272,6 +275,7 @@ def _against(name: str, others: list[str], comparisons: list[dict[str, Any]], su
     beats: list[str] = []
     beaten: list[str] = []
     even: list[str] = []
+    missed: list[float] = []  # how large a difference could have been, and not be seen
     for one in comparisons:
         if name not in (one["first"], one["second"]):
             continue
@@ -282,10 +286,17 @@ def _against(name: str, others: list[str], comparisons: list[dict[str, Any]], su
             text = statistics.effect_in_words(one["effect"], one["low"], one["high"])
             (beats if one["first"] == name else beaten).append(f"{other} by {text}")
         else:
-            even.append(f"{other} (below {100 * one['smallest']:.1f} points, a difference could have been missed)")
+            even.append(other)
+            missed.append(one["smallest"])
     sentences = [f"{subject} beats {_listing(beats)}."] if beats else []
     sentences += [f"{subject} is beaten by {_listing(beaten)}."] if beaten else []
-    return sentences + ([f"{subject} cannot be told apart here from {_listing(even)}."] if even else [])
+    if even:
+        ends = sorted({f"{100 * share:.1f}" for share in (min(missed), max(missed))}, key=float)
+        sentences.append(
+            f"{subject} cannot be told apart here from {_listing(even)}: a difference below {' to '.join(ends)} points "
+            f"could have been missed."
+        )
+    return sentences
 
 
 def _listing(parts: list[str]) -> str:

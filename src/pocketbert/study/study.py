@@ -1,7 +1,6 @@
 """A study: many runs, one rule that chooses, statistics over them, one report."""
 
 import os
-import time
 import tomllib
 from collections.abc import Sequence
 from dataclasses import fields, replace
@@ -103,7 +102,6 @@ class Study:
             watch: hears of every run's progress.
             plan: what `plan()` gave, where it was asked before.
         """
-        started = time.perf_counter()
         plan = plan or self.plan()
         store = Store(self.folder)
         with store.writing():
@@ -112,7 +110,7 @@ class Study:
             left = [job for job in left if job]
             failures = self._do(plan, store, left, workers, watch or _nobody) if left else []
             store.tidy()
-            self._finish(plan, store, failures, time.perf_counter() - started, workers)
+            self._finish(plan, store, failures, workers)
         return self
 
     def _do(
@@ -125,14 +123,13 @@ class Study:
             return run_on_ray(plan, store, jobs, count, watch)
         return Pool(plan, store.runs, count, watch).run(jobs)
 
-    def _finish(
-        self, plan: Plan, store: Store, failures: list[tuple[PlannedRun, str]], seconds: float, workers: Any
-    ) -> None:
+    def _finish(self, plan: Plan, store: Store, failures: list[tuple[PlannedRun, str]], workers: Any) -> None:
         results = gather(plan, store, failures)
         results["name"] = self.name
         results["preset"] = None if self.preset is None else self.preset.name
         results["again"] = self.again or f"pocketbert study --out {self.folder}"
-        results["seconds"], results["workers"] = seconds, parse_workers(workers)
+        results["seconds"] = sum(len(row["seeds"]) * row["cost"]["seconds"] for row in results["rows"])
+        results["workers"] = parse_workers(workers)
         if self.preset is not None:
             results["published"] = self.preset.published(results)
             results.update(self.preset.more(plan, store, self.folder))

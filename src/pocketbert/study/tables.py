@@ -4,7 +4,7 @@ import csv
 import io
 from typing import Any
 
-COLUMNS = ["row", "seeds", "accuracy %", "95 % interval", "macro-F1 %", "MCC", "time a run"]
+COLUMNS = ["row", "seeds", "accuracy %", "95 % interval", "macro-F1 %", "a run"]
 
 
 def table_rows(results: dict[str, Any], task: str) -> tuple[list[str], list[list[str]]]:
@@ -21,7 +21,6 @@ def table_rows(results: dict[str, Any], task: str) -> tuple[list[str], list[list
             with_spread(accuracy),
             f"{100 * accuracy['low']:.1f} to {100 * accuracy['high']:.1f}",
             with_spread(row["macro_f1"]),
-            f"{row['mcc']['mean']:.3f}",
             duration(row["cost"]["seconds"]),
         ]
         table.append([*cells, row["theirs"] or ""] if theirs else cells)
