@@ -95,11 +95,11 @@ def duration(seconds: float) -> str:
 @contextlib.contextmanager
 def study_progress(plan: "Plan", folder: "Path") -> Iterator["Watch"]:
     """A watcher for a study: a live table on a terminal, a line for each run that ends elsewhere."""
-    total = sum(run.seconds for run in plan.runs)
     began = time.monotonic()
     ended: set[str] = set()
     running: dict[str, Event] = {}
-    known = {run.key: run for run in plan.runs}
+    known = {run.key: run for run in plan.runs}  # two rows may share a run
+    total = sum(run.seconds for run in known.values())
 
     def left() -> str:
         done = sum(known[key].seconds for key in ended) + sum(e.share * e.run.seconds for e in running.values())
@@ -120,7 +120,7 @@ def study_progress(plan: "Plan", folder: "Path") -> Iterator["Watch"]:
         if event.kind == "again":
             return f"{name}: {event.message}; trying again"
         ended.add(run.key)
-        count = f"[{len(ended)}/{len(plan.runs)}]"
+        count = f"[{len(ended)}/{len(known)}]"
         if event.kind == "failed":
             return f"{count} {name}: FAILED: {event.message.strip().splitlines()[-1]}"
         return f"{count} {name}: done{left()}"
@@ -130,7 +130,7 @@ def study_progress(plan: "Plan", folder: "Path") -> Iterator["Watch"]:
     ended |= {run.key for run in plan.runs if Store(folder).finished(run)}
     before = sum(known[key].seconds for key in ended)
     if ended:
-        say(f"{len(ended)} of {len(plan.runs)} runs are finished already in {folder}")
+        say(f"{len(ended)} of {len(known)} runs are finished already in {folder}")
     if not sys.stderr.isatty():
         last = time.monotonic()
 
@@ -139,7 +139,7 @@ def study_progress(plan: "Plan", folder: "Path") -> Iterator["Watch"]:
             line = note(event)
             if line is None and time.monotonic() - last > 3 * EVERY:
                 now = ", ".join(f"{plan.rows[one.run.row].name} {one.share:.0%}" for one in running.values())
-                line = f"[{len(ended)}/{len(plan.runs)}] running: {now}{left()}"
+                line = f"[{len(ended)}/{len(known)}] running: {now}{left()}"
             if line is not None:
                 last = time.monotonic()
                 say(line)
@@ -161,7 +161,7 @@ def study_progress(plan: "Plan", folder: "Path") -> Iterator["Watch"]:
             name = f"{event.run.task}: {plan.rows[event.run.row].name}, seed {event.run.settings.seed}"
             speed = f"{event.speed:,.0f}" if event.speed else ""
             table.add_row(name, f"{bar:<20}", speed, duration(event.left) if event.left else "")
-        table.add_row(f"{len(ended)} of {len(plan.runs)} runs finished{left()}", "", "", "")
+        table.add_row(f"{len(ended)} of {len(known)} runs finished{left()}", "", "", "")
         return table
 
     with Live(picture(), console=console, transient=True, refresh_per_second=2) as live:

@@ -80,22 +80,29 @@ class Neural(Method):
         return job.model.encoder(seed=job.settings.seed), job.model.tokenizer
 
     def fit(self, job: Job) -> Trained:
+        return self.fit_together(job, (job.settings.seed,))[0]
+
+    def fit_together(self, job: Job, seeds: tuple[int, ...]) -> list[Trained]:
+        """Seeds that share everything but their heads, in one training; most methods take one at a time."""
         settings = job.settings
         encoder, tokenizer = job.start or self.prepare(job)
         texts = tokenizer(job.train.texts, job.train.seconds, max_length=settings.max_length)
         dev = None
         if job.dev is not None:
             dev = tokenizer(job.dev.texts, job.dev.seconds, max_length=settings.max_length)
-        network = self.network(encoder, settings, len(job.labels))
         outcome = train(
-            self.groups(job, network, texts, dev),
+            self.groups(job, self.network(encoder, settings, len(job.labels)), texts, dev, seeds),
             None if job.dev is None else job.dev.labels,
             epochs=settings.epochs or 1,
             patience=settings.patience,
             checkpoint=job.checkpoint,
             report=job.report,
         )
-        return self.trained(outcome, network, tokenizer, settings)
+        trained = []
+        for seed in seeds:
+            own = replace(settings, seed=seed)
+            trained.append(self.trained(outcome, self.network(encoder, own, len(job.labels)), tokenizer, own))
+        return trained
 
     def trained(self, outcome: Outcome, network: Network, tokenizer: Tokenizer, settings: Settings) -> Trained:
         weights = outcome.weights[settings.seed]
@@ -119,7 +126,9 @@ class Neural(Method):
             set_dropout(encoder, settings.dropout)
         return Network(encoder, head, settings.pooling or "pooler", only_cls=settings.only_cls)
 
-    def groups(self, job: Job, network: Network, texts: Encoded, dev: Encoded | None) -> list[Callable[[], Learner]]:
+    def groups(
+        self, job: Job, network: Network, texts: Encoded, dev: Encoded | None, seeds: tuple[int, ...]
+    ) -> list[Callable[[], Learner]]:
         """One learner a rate, one after the other, each from the same start."""
 
         def start(rate: float) -> Callable[[], Learner]:
@@ -191,6 +200,11 @@ class Scratch(Neural):
         return Encoder(config, seed=settings.seed), tokenizer
 
 
+def shares_features(settings: Settings) -> bool:
+    """May a frozen encoder's vectors be computed once? Not for a head that reads every token."""
+    return settings.features and settings.head != "bilstm"
+
+
 @register
 class Frozen(Neural):
     name: ClassVar[str] = "frozen"
@@ -200,19 +214,17 @@ class Frozen(Neural):
     def trains(self, parameter: str, *, pooler: bool) -> bool:
         return parameter.startswith("head.")
 
-    def groups(self, job: Job, network: Network, texts: Encoded, dev: Encoded | None) -> list[Callable[[], Learner]]:
-        """All rates at once on features that are computed once; or through the encoder, where the head needs tokens."""
-        if not job.settings.features or job.settings.head == "bilstm":
-            return super().groups(job, network, texts, dev)
-
-        def make() -> Learner:
-            return self.bank(job, network, texts, dev, (job.settings.seed,))
-
-        return [make]
+    def groups(
+        self, job: Job, network: Network, texts: Encoded, dev: Encoded | None, seeds: tuple[int, ...]
+    ) -> list[Callable[[], Learner]]:
+        """All rates and seeds at once on features that are computed once; or through the encoder, for token heads."""
+        if not shares_features(job.settings):
+            return super().groups(job, network, texts, dev, seeds)
+        return [lambda: self.bank(job, network, texts, dev, seeds)]
 
     def trained(self, outcome: Outcome, network: Network, tokenizer: Tokenizer, settings: Settings) -> Trained:
         trained = super().trained(outcome, network, tokenizer, settings)
-        if settings.features and settings.head != "bilstm":
+        if shares_features(settings):
             assert isinstance(trained.fitted, NetworkFitted)
             trained.fitted.shared = weights_fingerprint(network.encoder)
         return trained
@@ -226,26 +238,9 @@ class Frozen(Neural):
 
     def fit_seeds(self, job: Job, seeds: Sequence[int]) -> list[Trained]:
         """Several seeds at once, each with the result it has alone: one pass of the encoder, one bank of heads."""
-        if job.settings.patience or not job.settings.features or job.settings.head == "bilstm":
+        if job.settings.patience or not shares_features(job.settings):
             return [self.fit(replace(job, settings=replace(job.settings, seed=seed))) for seed in seeds]
-        encoder, tokenizer = self.prepare(job)
-        length = job.settings.max_length
-        texts = tokenizer(job.train.texts, job.train.seconds, max_length=length)
-        dev = None if job.dev is None else tokenizer(job.dev.texts, job.dev.seconds, max_length=length)
-        network = self.network(encoder, job.settings, len(job.labels))
-        outcome = train(
-            [lambda: self.bank(job, network, texts, dev, tuple(seeds))],
-            None if job.dev is None else job.dev.labels,
-            epochs=job.settings.epochs or 1,
-            patience=job.settings.patience,
-            report=job.report,
-        )
-        results = []
-        for seed in seeds:
-            settings = replace(job.settings, seed=seed)
-            own = Network(encoder, fresh_head(settings, encoder.config.width, len(job.labels)), network.pooling)
-            results.append(self.trained(outcome, own, tokenizer, settings))
-        return results
+        return self.fit_together(job, tuple(seeds))
 
     def load_encoder(self, folder: Path, about: dict[str, Any]) -> tuple[Encoder, Tokenizer]:
         """The encoder is where it was; its weights must be those the head was trained on."""

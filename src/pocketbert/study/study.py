@@ -35,7 +35,7 @@ class Study:
         rows: at most so many texts of each split, drawn once: for a quick look.
         table: rows of one's own (`Row`), instead of models x methods.
         preset: a published table to do again; the arguments above are then its own.
-        hub: a preset may fetch the models it names from the Hub.
+        hub: tasks, and the models a preset names, may be fetched from the Hub.
         name, out: what it is called, and its folder; default: the tasks' names, and studies/NAME.
         again: the command that would do it again, for the report.
     """
@@ -64,7 +64,7 @@ class Study:
             self.preset = get_preset(preset)
             chosen, said = self.preset.rows(SEEDS if seeds is None else seeds, hub)
             tasks = list(dict.fromkeys(row.task for row in chosen))
-        self.tasks, called = _load(tasks, rows)
+        self.tasks, called = _load(tasks, rows, hub)
         if preset is None and table is None:
             chosen, said = choose_rows(
                 list(self.tasks), models, methods, SEEDS if seeds is None else seeds, settings or Settings()
@@ -173,7 +173,7 @@ def parse_workers(workers: int | str | None) -> int | str:
     return count
 
 
-def _load(tasks: Any, rows: int | None) -> tuple[dict[str, Task], dict[str, str]]:
+def _load(tasks: Any, rows: int | None, hub: bool) -> tuple[dict[str, Task], dict[str, str]]:
     """Tasks by name; and the names of those that were given as paths."""
     given = ["movies"] if tasks is None else [tasks] if isinstance(tasks, str | Path | Task) else list(tasks)
     if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 2):
@@ -181,7 +181,7 @@ def _load(tasks: Any, rows: int | None) -> tuple[dict[str, Task], dict[str, str]
     loaded: dict[str, Task] = {}
     called: dict[str, str] = {}
     for one in given:
-        task = one if isinstance(one, Task) else load_task(one)
+        task = one if isinstance(one, Task) else load_task(one, hub=hub)
         if task.name in loaded:
             raise UserError(f"two tasks are called {task.name}; rename one of the files")
         loaded[task.name] = task if rows is None else sample(task, rows)

@@ -60,7 +60,7 @@ class Utah(Preset):
                     for rates, settings in (("their rates", theirs), ("our rate", Settings())):
                         figure = THEIRS[task, size, how] if settings is theirs else None
                         note = f"{model} stands in for {MODELS[size][0]}" if model != MODELS[size][0] else None
-                        name = f"{size} {how}, {rates}"
+                        name = f"{size} {how} ({rates})"
                         rows.append(Row(task, method, model, settings, name, seeds, figure, note))
         return rows, said
 
@@ -70,7 +70,7 @@ class Utah(Preset):
             lines = [["random", RANDOM[task], cell(results, task, "random"), ""]]
             for size in MODELS:
                 for how in METHODS:
-                    ours = [cell(results, task, f"{size} {how}, {rates}") for rates in ("their rates", "our rate")]
+                    ours = [cell(results, task, f"{size} {how} ({rates})") for rates in ("their rates", "our rate")]
                     lines.append([f"{size} {how}", THEIRS[task, size, how], *ours])
             columns = ["", "theirs, two reports", "ours, their rates", "ours, our rate"]
             stands = " ".join(f"{one}." for one in results["said"] if "stands in" in one)
@@ -126,7 +126,7 @@ def _probe(plan: Plan, store: Store, tuned: list[int], task: str, path: Path, ou
     for number in tuned:
         run = store.load(plan.of_row(number)[0])
         name = plan.rows[number].name
-        written = out / f"{path.stem}_{name.replace(', ', '_').replace(' ', '_')}.csv"
+        written = out / f"{path.stem}_{name.replace('(', '').replace(')', '').replace(' ', '_')}.csv"
         predict_file(run, path, written, numbers=True)
         columns.append(name)
         for line, row in zip(lines, read_rows(written), strict=True):
