@@ -122,3 +122,14 @@ def test_a_model_the_package_carries_is_found_by_its_name(folder, monkeypatch):
     monkeypatch.setattr(models, "CARRIED", folder.parent)
     assert models.load_encoder("model", quiet=True).config.width == 32
     assert "model" in {model["name"] for model in models.list_models()}
+
+
+@pytest.mark.parametrize(
+    "arguments", [["train"], ["train", "x", "--out", "y", "--epochs", "many"], ["study", "--seeds"]]
+)
+def test_wrong_usage_is_a_document_too_when_one_is_asked_for(arguments):
+    done = run(*arguments, "--json")
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["error"]
+    assert "Usage" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -80,17 +80,26 @@ class Attention(nn.Module):
         self.dropout = Dropout(config.attention_dropout)
 
     def forward(
-        self, x: Tensor, mask: Tensor | None, *, want_map: bool = False, only_first: bool = False
+        self,
+        x: Tensor,
+        mask: Tensor | None,
+        *,
+        want_map: bool = False,
+        only_first: bool = False,
+        places: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         if only_first:
             return self.for_the_first(x, mask)
         parts = self.query_key_value(x).unflatten(-1, (3, self.heads, -1))  # (B, T, 3, A, D)
         query, key, value = parts.permute(2, 0, 3, 1, 4)  # 3 of (B, A, T, D)
-        if want_map or (self.training and self.dropout.p > 0):
+        # In bfloat16 torch's own attention is several times slower backward than the formula.
+        by_formula = self.training and (self.dropout.p > 0 or query.dtype == torch.bfloat16)
+        if want_map or by_formula:
             mixed, attention_map = attend_by_formula(query, key, value, mask, self.dropout)
         else:
             mixed, attention_map = F.scaled_dot_product_attention(query, key, value, attn_mask=mask), None
-        return self.output(mixed.transpose(1, 2).flatten(2)), attention_map  # (B, T or 1, H)
+        together = mixed.transpose(1, 2).flatten(2)  # (B, T, H)
+        return self.output(together if places is None else at_places(together, places)), attention_map
 
     def for_the_first(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """The same for the first token's query alone, without making a key and a value for every token.
@@ -105,12 +114,17 @@ class Attention(nn.Module):
         asked = (query @ weights[1]).transpose(0, 1)  # (B, A, H)
         scores = asked @ x.transpose(1, 2) * query.shape[-1] ** -0.5  # (B, A, T)
         if mask is not None:
-            scores = scores + mask[:, 0]
+            scores = scores + mask[:, 0, :1]  # what the first token may see
         attention_map = self.dropout(scores.softmax(dim=-1))  # (B, A, T)
         seen = (attention_map @ x).transpose(0, 1)  # (A, B, H)
         mixed = (seen @ weights[2].transpose(1, 2)).transpose(0, 1)  # (B, A, D)
         mixed = mixed + bias[2] * attention_map.sum(dim=-1, keepdim=True)
         return self.output(mixed.flatten(1))[:, None], attention_map[:, :, None]  # (B, 1, H), (B, A, 1, T)
+
+
+def at_places(states: Tensor, places: Tensor) -> Tensor:
+    """(B, T, H) → (M, H): the states of some tokens, by their numbers from 0 to B·T."""
+    return states.flatten(0, 1).index_select(0, places)
 
 
 def attend_by_formula(
@@ -138,11 +152,19 @@ class Layer(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(
-        self, x: Tensor, mask: Tensor | None, *, want_map: bool = False, only_first: bool = False
+        self,
+        x: Tensor,
+        mask: Tensor | None,
+        *,
+        want_map: bool = False,
+        only_first: bool = False,
+        places: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        attended, attention_map = self.attention(x, mask, want_map=want_map, only_first=only_first)  # (B, T, H)
+        attended, attention_map = self.attention(x, mask, want_map=want_map, only_first=only_first, places=places)
         if only_first:
             x = x[:, :1]  # (B, 1, H)
+        elif places is not None:
+            x = at_places(x, places)  # (M, H)
         x = self.attention_norm(self.dropout.add(x, attended))
         inner = self.activation(self.inner(x))  # (B, T, F)
         return self.outer_norm(self.dropout.add(x, self.outer(inner))), attention_map
@@ -176,29 +198,39 @@ class Encoder(nn.Module):
         hidden_states: bool = False,
         attentions: bool = False,
         only_cls: bool = False,
+        places: Tensor | None = None,
     ) -> Encoding:
         """Encode a batch.
 
         Args:
             input_ids: (B, T) rows of the word table.
-            attention_mask: (B, T) 1 for a token, 0 for padding; None: no padding.
+            attention_mask: (B, T) 1 for a token, 0 for padding; None: no padding. Or (B, T, T): what each token may
+                see, a row a token (left to right: the lower triangle).
             token_type_ids: (B, T) 0 for the first segment, 1 for the second; None: all first.
             hidden_states: also give the embeddings' and every layer's result.
             attentions: also give every layer's attention map.
             only_cls: the last layer works for [CLS] alone, and last_hidden_state is (B, 1, H): one query, one output
                 and one feed-forward a sentence instead of one a token.
+            places: (M) numbers from 0 to B·T: the last layer finishes these tokens (and each [CLS]) alone, and
+                last_hidden_state is (M, H). For pretraining, which asks about one token in seven.
         """
+        finished = None
+        if places is not None:
+            rows, length = input_ids.shape
+            finished = torch.cat([torch.arange(rows, device=places.device) * length, places])  # (B + M)
         x = self.embeddings(input_ids, token_type_ids)  # (B, T, H)
         mask = additive_mask(attention_mask, x.dtype)
         states, maps = [x], []
         for number, layer in enumerate(self.layers, start=1):
             last = number == len(self.layers)
-            x, attention_map = layer(x, mask, want_map=attentions, only_first=only_cls and last)
+            only = finished if last else None
+            x, attention_map = layer(x, mask, want_map=attentions, only_first=only_cls and last, places=only)
             states.append(x)
             maps.append(attention_map)
+        first = x[:, 0] if finished is None else x[: len(input_ids)]  # (B, H)
         return Encoding(
-            last_hidden_state=x,
-            pooler_output=self.pool(x[:, 0]),
+            last_hidden_state=x if finished is None else x[len(input_ids) :],
+            pooler_output=self.pool(first),
             hidden_states=tuple(states) if hidden_states else None,
             attentions=tuple(maps) if attentions else None,
         )
@@ -212,7 +244,8 @@ def additive_mask(attention_mask: Tensor | None, dtype: torch.dtype) -> Tensor |
     """0 where a token may be seen, the lowest number where not; None where nothing is hidden (the fast case)."""
     if attention_mask is None or bool(attention_mask.all()):
         return None
-    return (1 - attention_mask[:, None, None, :].to(dtype)) * torch.finfo(dtype).min  # (B, 1, 1, T)
+    seen = attention_mask[:, None] if attention_mask.ndim == 3 else attention_mask[:, None, None]
+    return (1 - seen.to(dtype)) * torch.finfo(dtype).min  # (B, 1, 1 or T, T)
 
 
 def initialise(module: nn.Module, std: float, seed: int) -> None:

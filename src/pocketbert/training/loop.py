@@ -111,8 +111,12 @@ def train(
     patience: int = 0,
     checkpoint: Path | None = None,
     report: Report | None = None,
+    save: bool = True,
 ) -> Outcome:
-    """Train every group of candidates, one after the other, and keep the best of each seed."""
+    """Train every group of candidates, one after the other, and keep the best of each seed.
+
+    `save` False: go on from the checkpoint, but leave writing it to another process.
+    """
     outcome, first_group, first_epoch, state = _resume(checkpoint)
     for number in range(first_group, len(groups)):
         learner = groups[number]()
@@ -144,7 +148,7 @@ def train(
                     done = learner.examples
                     report(Progress(number, len(groups), epoch + 1, epochs, done, done, speed, left, record))
             stop = epoch + 1 == epochs or _out_of_patience(outcome.history, learner.candidates, patience)
-            if checkpoint is not None:
+            if checkpoint is not None and save:
                 _save(checkpoint, outcome, number, epochs if stop else epoch + 1, {} if stop else learner.state())
             if stop:
                 break

@@ -28,9 +28,9 @@ REFERENCE = {  # the course's own, ten seeds: mean (std)
 LONG = {"max_length": 512, "batch_size": 8}
 
 
-def _name(number: int) -> str:
+def _told(number: int) -> str:
     epochs, batch, dropout, rate, _ = SEVEN[number]
-    return f"run {number + 1}: {epochs} epochs, batch {batch}, dropout {dropout:g}, {rate:g}"
+    return f"{epochs} epochs, batch {batch}, dropout {dropout:g}, {rate:g}"
 
 
 @register
@@ -48,7 +48,8 @@ class MinBert(Preset):
             if task == "sst5":
                 for number, (epochs, batch, dropout, rate, theirs) in enumerate(SEVEN):
                     settings = Settings(epochs=epochs, batch_size=batch, dropout=dropout, learning_rate=rate, **plain)
-                    rows.append(Row(task, "frozen", model, settings, _name(number), seeds, theirs, note))
+                    told = "; ".join([_told(number), *([note] if note else [])])
+                    rows.append(Row(task, "frozen", model, settings, f"run {number + 1}", seeds, theirs, told))
                 settings = Settings(epochs=10, batch_size=8, learning_rate=1e-5, **plain)
             else:
                 settings = Settings(epochs=10, dropout=0.3, learning_rate=1e-3, **plain, **LONG)  # type: ignore[arg-type]
@@ -63,7 +64,8 @@ class MinBert(Preset):
     def published(self, results: dict[str, Any]) -> list[dict[str, Any]]:
         lines = []
         for number, (_, _, _, _, theirs) in enumerate(SEVEN):
-            lines.append([_name(number), theirs, "", *_ours(results, "sst5", _name(number))])
+            name = f"run {number + 1}"
+            lines.append([f"{name}: {_told(number)}", theirs, "", *_ours(results, "sst5", name)])
         lines.append([TUNED, FIGURES["sst5", TUNED], REFERENCE["sst5", TUNED], *_ours(results, "sst5", TUNED)])
         lines.append(["fine-tuned, our rate", "", "", *_ours(results, "sst5", "fine-tuned, our rate")])
         movies = []

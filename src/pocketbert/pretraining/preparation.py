@@ -1,0 +1,103 @@
+"""Everything pretraining needs before its first step: corpus, batches, the teacher's vectors, a fresh student."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from pocketbert.encoder import Encoder
+from pocketbert.errors import UserError
+from pocketbert.heads import Pretraining
+from pocketbert.pretraining.corpus import Corpus, Say, open_corpus, word_shares
+from pocketbert.pretraining.examples import Batch, Examples
+from pocketbert.pretraining.objective import Student
+from pocketbert.pretraining.settings import PretrainingSettings
+from pocketbert.pretraining.teacher import Lessons, Teacher, choose_sentences, sentence_vectors, word_table
+from pocketbert.training.loop import derived_seed
+from pocketbert.training.machine import has_bfloat16
+from pocketbert.training.settings import BFLOAT16_PAYS
+
+HELD_BATCHES = 16  # measured after every part
+WEIGHTS_SEED, HEADS_SEED, PROJECTION_SEED = 41, 42, 43  # what a derived seed is for
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """What training reads."""
+
+    corpus: Corpus
+    text: Examples | None
+    held: list[Batch]
+    lessons: Lessons | None
+    words: torch.Tensor | None  # a word table to start from
+    counts: np.ndarray  # of each token in the training text
+
+    def student(self, settings: PretrainingSettings) -> Student:
+        """Fresh weights, from the seed alone."""
+        tokenizer = self.corpus.tokenizer
+        config = settings.shape(len(tokenizer), tokenizer.padding_id)
+        encoder = Encoder(config, seed=derived_seed(settings.seed, WEIGHTS_SEED))
+        if self.words is not None:
+            with torch.no_grad():
+                encoder.embeddings.word.weight.copy_(self.words)
+        model = Pretraining(encoder, seed=derived_seed(settings.seed, HEADS_SEED) // 2)
+        # The head's bias starts as what is known without reading: Adam would need thousands of steps to get there.
+        with torch.no_grad():
+            model.words.bias.copy_(torch.from_numpy(np.log(word_shares(self.counts))))
+        width = None if self.lessons is None else self.lessons.width
+        return Student(model, width, settings.teacher_pooling, derived_seed(settings.seed, PROJECTION_SEED))
+
+    def tokens_per_step(self) -> float:
+        """The mean over the first batches."""
+        if self.text is not None:
+            sizes = [self.text.batch(step).tokens_everywhere for step in range(min(20, self.text.batches))]
+        else:
+            assert self.lessons is not None
+            sizes = [int(self.lessons.batch(step)[0]["attention_mask"].sum()) for step in range(20)]
+        return sum(sizes) / len(sizes)
+
+
+def prepare(
+    files: Sequence[Path], settings: PretrainingSettings, teacher: Teacher | None, cache: Path, say: Say
+) -> Prepared:
+    """Read the texts and ask the teacher, or find in `cache` what was read and asked before."""
+    corpus = open_corpus(files, settings.reading(), cache, seed=settings.seed, say=say)
+    told = corpus.about
+    say(
+        f"corpus: {told['tokens']:,} tokens, {told['sentences']:,} sentences, {told['documents']:,} documents "
+        f"({told['held_out_documents']:,} held out), vocabulary {told['vocabulary']:,}"
+    )
+    name = files[0].name if len(files) == 1 else f"{files[0].name} and others"
+    text = Examples(corpus, settings.drawing(), what=f"corpus {name}") if settings.reads else None
+    lessons = _lessons(corpus, settings, teacher, cache, say) if teacher is not None and settings.distils else None
+    words = None
+    if teacher is not None and settings.teacher_words:
+        shape = settings.shape()
+        words = torch.from_numpy(word_table(teacher, corpus.tokenizer, shape.width, shape.initial_std))
+    return Prepared(corpus, text, held_batches(corpus, settings), lessons, words, corpus.word_counts())
+
+
+def _lessons(corpus: Corpus, settings: PretrainingSettings, teacher: Teacher, cache: Path, say: Say) -> Lessons:
+    chosen = choose_sentences(corpus, settings.teacher_sentences, settings.teacher_length, settings.seed)
+    pays = teacher.width >= BFLOAT16_PAYS and has_bfloat16()
+    precision = "bfloat16" if pays else "float32"
+    vectors = sentence_vectors(teacher, corpus, chosen, cache, precision=precision, device=settings.device, say=say)
+    size, length = settings.teacher_batch, settings.teacher_length
+    return Lessons(corpus, chosen, vectors, batch_size=size, max_length=length, seed=settings.seed)
+
+
+def held_batches(corpus: Corpus, settings: PretrainingSettings) -> list[Batch]:
+    """The same held-out batches every time, of whole lengths, whatever this run's seed is."""
+    if not settings.reads:
+        return []
+    drawing = replace(settings.drawing(), seed=0, short=0.0)
+    while True:
+        try:
+            examples = Examples(corpus, drawing, held=True)
+            return [examples.batch(step).to(settings.device) for step in range(min(HELD_BATCHES, examples.batches))]
+        except UserError:  # fewer held-out stretches than a batch
+            if drawing.batch_size == 1:
+                return []
+            drawing = replace(drawing, batch_size=drawing.batch_size // 2)
