@@ -105,9 +105,10 @@ def try_kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def test_without_a_cluster_it_says_how_to_start_one(tmp_path, reviews):
+@pytest.mark.parametrize("address", ["ray", "ray://127.0.0.1:{port}", "ray://nowhere"])
+def test_without_a_cluster_it_says_how_to_start_one(tmp_path, reviews, address):
     arguments = ["study", reviews, "--methods", "random", "--seeds", "1", "--out", tmp_path / "study"]
-    _, err = run(*arguments, "--workers", f"ray://127.0.0.1:{free_port()}", home=tmp_path, code=2, **QUIET)
+    _, err = run(*arguments, "--workers", address.format(port=free_port()), home=tmp_path, code=2, **QUIET)
     assert "ray start --head" in err
     assert "Traceback" not in err
 

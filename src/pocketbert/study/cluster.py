@@ -7,6 +7,7 @@ done again elsewhere. Ray passes messages as pickles among its own processes; no
 
 import hashlib
 import os
+import socket
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from pocketbert.study.pool import TRIES, Event, Watch, message_of
 from pocketbert.study.store import Store
 from pocketbert.study.worker import do_run, task_from_json, task_to_json
 
+PATIENCE = 5.0  # seconds to wait for a cluster's first answer
 CLIENT_PORT = "10001"  # where Ray's own client protocol listens, by default
 SHIPPED = ("*.json", "*.safetensors", "vocab.txt", "1_Pooling/config.json")  # all we read of a model's folder
 
@@ -88,6 +90,8 @@ def _connect(ray: Any, address: str) -> None:
     if where.rpartition(":")[2] == CLIENT_PORT:
         where = f"ray://{where}"
     try:
+        if where != "auto":
+            _knock(where.removeprefix("ray://"))
         ray.init(address=where, log_to_driver=False, configure_logging=False)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         first = str(error).strip().splitlines()[0]
@@ -95,6 +99,15 @@ def _connect(ray: Any, address: str) -> None:
             f"workers {address}: no Ray cluster answers ({first}); start one with: ray start --head, and give its "
             f"address as ray://HOST:6379"
         ) from error
+
+
+def _knock(address: str) -> None:
+    """Is anybody there? Ray itself would try for many minutes."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise ValueError(f"{address!r} is not HOST:PORT")
+    with socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE):
+        pass
 
 
 def _files_of_model(name: str) -> dict[str, bytes] | None:
