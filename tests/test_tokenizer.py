@@ -134,6 +134,34 @@ def test_reading_word_by_word_equals_reading_whole_texts(texts):
     assert [encoded.row(i).tolist() for i in range(len(texts))] == whole
 
 
+def test_threads_may_share_a_tokenizer():
+    import threading
+
+    long = "a" * 150
+    texts = [f"the film {long}{n % 3} b{n}" for n in range(200)]
+    whole = [SMALL._backend.encode(text).ids for text in texts]
+    shared = Tokenizer.from_tokens(VOCABULARY)
+    wrong = []
+
+    def read():
+        for _ in range(30):
+            encoded = shared(texts)
+            if [encoded.row(i).tolist() for i in range(len(texts))] != whole:
+                wrong.append(1)
+
+    switch = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        threads = [threading.Thread(target=read) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(switch)
+    assert not wrong
+
+
 def test_a_tokenizer_with_another_splitter_reads_whole_texts(tmp_path):
     from tokenizers.pre_tokenizers import Whitespace
 

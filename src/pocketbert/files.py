@@ -5,14 +5,15 @@ unique per writer and start with a dot, so that two processes never share one an
 """
 
 import contextlib
+import csv
 import json
 import os
 import shutil
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from safetensors import SafetensorError
 
@@ -101,6 +102,18 @@ def _swap_in(part: Path, path: Path) -> None:
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     with new_file(path) as part:
         part.write_text(text, encoding="utf-8")
+
+
+class RowWriter:
+    """Rows of a CSV with plain line ends, where Python would leave a carriage return unquoted, and readers stumble."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._plain = csv.writer(file, lineterminator="\n")
+        self._quoted = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
+
+    def writerow(self, row: Sequence[Any]) -> None:
+        returns = any(isinstance(cell, str) and "\r" in cell for cell in row)
+        (self._quoted if returns else self._plain).writerow(row)
 
 
 def write_json(path: str | os.PathLike[str], value: Any) -> None:

@@ -3,7 +3,6 @@
 Rows are read, predicted and written in chunks: memory does not grow with the file.
 """
 
-import csv
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pocketbert.errors import UserError
-from pocketbert.files import new_file
+from pocketbert.files import RowWriter, new_file
 from pocketbert.runs import Run
 from pocketbert.tasks import Rows, read_rows
 from pocketbert.tasks.columns import choose_texts
@@ -51,7 +50,7 @@ def predict_file(
     counts: Counter[str] = Counter()
     done = cut = 0
     with computing(threads), new_file(out) as part, part.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
+        writer = RowWriter(file)
         writer.writerow([*rows.columns, *added])
         for chunk in _chunks(rows):
             texts, seconds = _texts(rows, chunk, columns)

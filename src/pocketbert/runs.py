@@ -10,7 +10,6 @@ manifest.json      written last: a folder without one is not finished
 """
 
 import contextlib
-import csv
 import hashlib
 import json
 import os
@@ -27,7 +26,7 @@ from safetensors.numpy import load_file, save_file
 
 from pocketbert import __version__
 from pocketbert.errors import UserError
-from pocketbert.files import LOCK, lock, new_file, new_folder, read_json, remove_leftovers, write_json
+from pocketbert.files import LOCK, RowWriter, lock, new_file, new_folder, read_json, remove_leftovers, write_json
 from pocketbert.methods import Fitted, Job, Trained, get_method
 from pocketbert.metrics import measure
 from pocketbert.models import Model, load_model, usual_model, weights_fingerprint
@@ -261,7 +260,7 @@ def _write_results(folder: Path, plan: Plan, task: Task, trained: Trained, start
 def write_predictions(path: Path, probabilities: np.ndarray, labels: np.ndarray | None, names: tuple[str, ...]) -> None:
     """A row a text: its number, the true label where there is one, the prediction, a probability a label."""
     with new_file(path) as part, part.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
+        writer = RowWriter(file)
         writer.writerow(["row", "label", "prediction", *(f"probab_{i}" for i in range(len(names)))])
         for row, values in enumerate(probabilities):
             true = "" if labels is None else names[labels[row]]

@@ -267,15 +267,14 @@ class Tokenizer:
             if not self._word_by_word:
                 return self._encode(texts)
             split = [text.split(" ") for text in texts]
-            if len(self._known) > MOST_WORDS:
-                self._known.clear()
-            new = list({word for words in split for word in words}.difference(self._known))
-            self._known.update(zip(new, self._encode(new), strict=True))
-            known = self._known
-            pieces = [[piece for word in words for piece in known[word]] for words in split]
-            for word in new:
-                if len(word) > LONGEST_WORD:
-                    del known[word]
+            known = self._known if len(self._known) <= MOST_WORDS else {}
+            here = {word: known.get(word) for words in split for word in words}  # threads may share a tokenizer
+            new = [word for word, found in here.items() if found is None]
+            learned = dict(zip(new, self._encode(new), strict=True))
+            here.update(learned)
+            self._known = known
+            known.update((word, found) for word, found in learned.items() if len(word) <= LONGEST_WORD)
+            pieces = [[piece for word in words for piece in here[word]] for words in split]  # type: ignore[union-attr]
         except (TypeError, AttributeError) as error:
             raise UserError(f"texts {begin} to {begin + len(texts) - 1}: not all of them are text: {error}") from None
         return pieces

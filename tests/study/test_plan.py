@@ -9,6 +9,7 @@ from pocketbert.models import load_model
 from pocketbert.study import Row, Study, list_presets
 from pocketbert.study.plan import choose_rows, make_plan
 from pocketbert.study.study import from_config, parse_workers
+from pocketbert.tasks import load_task
 from pocketbert.tasks.split import sample
 from pocketbert.training.settings import Settings
 
@@ -69,6 +70,48 @@ def test_a_changed_setting_text_seed_or_weight_is_another_run(task, model, tmp_p
     assert len({tuple(one) for one in [known, *others]}) == 1 + len(others)
 
 
+def test_a_task_and_a_model_of_one_name_are_two_things(task, model, tmp_path):
+    """The weights stay in the key, and so do the texts."""
+    from pocketbert.checkpoints import save_model
+
+    home = models_home(tmp_path)
+    base = load_model(model)
+    keyed = []
+    for change in (0.0, 1.0):
+        encoder = base.encoder()
+        encoder.pooler.bias.data += change
+        save_model(encoder, home / "toy", base.tokenizer, overwrite=True)
+        keyed.append(keys(task, Row("toy", "finetune", "toy", Settings(epochs=1), seeds=1)))
+    keyed.append(keys(sample(task, 50), Row("toy", "finetune", "toy", Settings(epochs=1), seeds=1)))
+    assert len({tuple(one) for one in keyed}) == 3
+
+
+def models_home(tmp_path):
+    from pocketbert.models import imported_folder
+
+    imported_folder().mkdir(parents=True, exist_ok=True)
+    return imported_folder()
+
+
+def test_another_vocabulary_in_the_same_file_is_another_run(task, tmp_path):
+    from conftest import VOCABULARY
+
+    path = tmp_path / "vocab.txt"
+    row = Row("toy", "scratch", "tiny", Settings(vocabulary=str(path)), seeds=1)
+    keyed = []
+    for more in ([], ["zebra"]):
+        path.write_text("\n".join([*VOCABULARY, *more]) + "\n")
+        keyed.append(keys(task, row))
+    assert keyed[0] != keyed[1]
+
+
+def test_two_rows_that_are_one_run_are_done_once(task, model):
+    rows = [Row("toy", "finetune", model, Settings(epochs=1), name, seeds=1) for name in ("one", "other")]
+    plan = make_plan(rows, {"toy": task})
+    assert len(plan.runs) == 2
+    assert [len(job) for job in plan.jobs()] == [1]
+
+
 def test_long_runs_come_first_and_runs_that_share_features_together(task, model):
     jobs = Study(task, ["tiny", model], ["frozen", "scratch"], seeds=2).plan().jobs()
     lengths = [sum(run.seconds for run in job) for job in jobs]
@@ -105,6 +148,9 @@ def test_a_task_that_cannot_be_trained_on_is_refused_when_planned(task):
     unlabelled = replace(task, splits={**task.splits, "train": replace(task.train, labels=None, reason="all are −1")})
     with pytest.raises(UserError, match="train has no real labels: all are −1"):
         Study(unlabelled).plan()
+    nothing = replace(task, splits={"train": task.train})
+    with pytest.raises(UserError, match="nothing to score"):
+        Study(nothing, methods=["tfidf"]).plan()
     without_dev = replace(task, splits={"train": task.train, "test": task.test})
     with pytest.raises(UserError, match="no labelled dev split"):
         Study(without_dev, ["tiny"]).plan()
@@ -151,12 +197,23 @@ def test_a_study_is_described_in_a_file(tmp_path, reviews, model):
         ("finetune", (1e-3, 3e-3), 1, 8),
         ("finetune", (1e-3, 3e-3), 1, 8),
     ]
+    again = from_config(path, tasks=[load_task(reviews)], told={"batch_size": 8}).plan()
+    assert [run.key for run in again.runs] == [run.key for run in plan.runs]
     assert from_config(path, seeds=1).plan().runs[-1].settings.seed == 0
+
+
+def test_a_row_without_a_task_is_one_for_each_and_a_task_without_a_row_is_refused(task):
+    other = replace(task, name="other")
+    study = Study([task, other], table=[Row("", "tfidf"), Row("other", "majority")])
+    assert [(row.task, row.name) for row in study.rows] == [("toy", "tfidf"), ("other", "tfidf"), ("other", "majority")]
+    with pytest.raises(UserError, match="task other has no row"):
+        Study([task, other], table=[Row("toy", "tfidf")])
 
 
 @pytest.mark.parametrize(
     ("content", "says"),
     [
+        ("preset = 'utah'\n[settings]\nepochs = 3", "has its own settings"),
         ("tasks = [", "not TOML"),
         ("task = 'movies'", "'task' is not known"),
         ("[settings]\nlearning = 3", "setting 'learning' is not known"),

@@ -1,6 +1,7 @@
 """Studies from end to end: the same numbers however they were computed, and nothing done twice."""
 
 import csv
+import dataclasses
 import json
 import os
 import resource
@@ -224,6 +225,23 @@ def test_ctrl_c_stops_the_workers_too(tmp_path, reviews):
         for folder in (tmp_path / "study" / "runs").iterdir():
             with lock(folder, wait=10):
                 pass  # nobody holds it any more
+
+
+def test_labels_may_hold_anything_a_line_can_and_cannot(tmp_path, task):
+    labels = ('a "good",\r one', "NA\nnull")
+    study = pb.Study(dataclasses.replace(task, labels=labels), methods=["random"], seeds=1, out=tmp_path / "study").run(
+        1
+    )
+    for row in study.results["rows"]:
+        counted = sum(row["confusion"][i][i] for i in range(2)) / sum(map(sum, row["confusion"]))
+        assert row["accuracy"]["mean"] == pytest.approx(counted)
+
+
+def test_modules_in_the_folder_one_is_in_are_not_run(tmp_path, task, monkeypatch):
+    (tmp_path / "queue.py").write_text("raise SystemExit('a stranger's queue')")
+    monkeypatch.chdir(tmp_path)
+    study = pb.Study(task, methods=["random"], seeds=1, out=tmp_path / "study").run(1)
+    assert not study.results["failures"]
 
 
 def test_threads_end_with_the_study(task, tmp_path):

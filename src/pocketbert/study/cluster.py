@@ -41,6 +41,7 @@ def run_on_ray(
 def _drive(
     ray: Any, plan: Plan, store: Store, jobs: list[list[PlannedRun]], watch: Watch
 ) -> list[tuple[PlannedRun, str]]:
+    _refuse_impossible(ray, jobs)
     tasks = {name: ray.put(task_to_json(task)) for name, task in plan.tasks.items()}
     names = {run.model for job in jobs for run in job if run.model is not None}
     models = {name: ray.put(_files_of_model(name)) for name in names}
@@ -74,6 +75,18 @@ def _drive(
                 failures.append((run, result["failed"]))
                 watch(Event(run, "failed", message=result["failed"]))
     return failures
+
+
+def _refuse_impossible(ray: Any, jobs: list[list[PlannedRun]]) -> None:
+    """What no node could ever do would wait for ever; what is not shipped would be looked for on the nodes."""
+    most = max((node["Resources"].get("CPU", 0.0) for node in ray.nodes() if node["Alive"]), default=0.0)
+    for run in (run for job in jobs for run in job):
+        if (run.settings.threads or 1) > most:
+            raise UserError(
+                f"runs want {run.settings.threads} threads, and the largest node of the cluster has {most:g}"
+            )
+        if run.settings.vocabulary is not None:
+            raise UserError(f"vocabulary '{run.settings.vocabulary}' is not sent to a cluster; use local workers")
 
 
 def _ray() -> Any:

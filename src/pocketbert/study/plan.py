@@ -11,13 +11,14 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from pocketbert.errors import UserError
 from pocketbert.methods import get_method, list_methods
-from pocketbert.models import CARRIED, Model, find, usual_model, weights_fingerprint
+from pocketbert.models import CARRIED, Model, find, load_tokenizer, usual_model, weights_fingerprint
 from pocketbert.runs import look_at, settle
 from pocketbert.tasks import Check, Task
 from pocketbert.training.machine import computing
@@ -85,7 +86,7 @@ class Plan:
     def jobs(self) -> list[list[PlannedRun]]:
         """What is handed to a worker in one piece, longest first. Runs that share frozen features stay together."""
         together: dict[Any, list[PlannedRun]] = {}
-        for run in self.runs:
+        for run in {run.key: run for run in self.runs}.values():  # two rows may share a run
             shares = run.method == "frozen" and run.settings.features
             together.setdefault((run.task, run.model) if shares else run.key, []).append(run)
         return sorted(together.values(), key=lambda runs: -sum(run.seconds for run in runs))
@@ -174,7 +175,7 @@ def make_plan(rows: Sequence[Row], tasks: dict[str, Task], said: Sequence[str] =
             known[place] = look_at(task, row.method, model, settings)
         _refuse(task, known[place], settings, baseline=model is None)
         checks.append(known[place])
-        identity = _identity(task, row.method, model, known)
+        identity = _identity(task, row.method, model, settings.vocabulary, known)
         seconds = about_seconds(row.method, model, task, settings, speed)
         runs += [
             _run(number, row, identity, replace(settings, seed=settings.seed + seed), seconds)
@@ -190,29 +191,52 @@ def _refuse(task: Task, check: Check, settings: Settings, *, baseline: bool) -> 
         raise UserError(f"{task.name}:train has no real labels: {train.reason}")
     if check.errors:
         raise UserError(f"{task.name}: {check.errors[0]}")
+    scored = task.splits.get(scored_split(task))
+    if scored is None or not scored.labelled or not len(scored):
+        raise UserError(f"{task.name} has no labelled dev or test split: there is nothing to score a study on")
     choices = len(settings.rates) * (settings.epochs or 1)
     if not baseline and choices > 1 and (dev is None or not dev.labelled or not len(dev)):
         raise UserError(f"{task.name} has no labelled dev split to choose an epoch or a rate on; use one of each")
 
 
-def _identity(task: Task, method: str, model: Model | None, known: dict[Any, Any]) -> dict[str, Any]:
-    """Everything but the settings that decides a run's numbers. A scratch model is known by its shape alone."""
-    if task.name not in known:
-        known[task.name] = {name: task.fingerprint(name) for name in task.splits}
+def scored_split(task: Task) -> str:
+    """Test, where it has real labels; else dev, which is said."""
+    test = task.splits.get("test")
+    return "test" if test is not None and test.labelled and len(test) else "dev"
+
+
+def _identity(
+    task: Task, method: str, model: Model | None, vocabulary: str | None, known: dict[Any, Any]
+) -> dict[str, Any]:
+    """Everything but the settings that decides a run's numbers. From scratch that is a shape and a vocabulary."""
+    texts, weights = ("texts", task.name), ("weights", model.name if model else "")
+    if texts not in known:
+        known[texts] = {name: task.fingerprint(name) for name in task.splits}
     starts: Any = None
     if model is not None and method == "scratch":
-        starts = {name: value for name, value in vars(model.config).items() if name != "vocabulary"}
+        shape = {name: value for name, value in vars(model.config).items() if name != "vocabulary"}
+        starts = [shape, _vocabulary(vocabulary)]
     elif model is not None:
         if model.folder is None:
             raise UserError(
                 f"'{model.name}' is a shape with fresh weights: nothing to {method}; use method scratch, "
                 f"or a pretrained model (pocketbert models)"
             )
-        if model.name not in known:
-            known[model.name] = weights_fingerprint(model.encoder())
+        if weights not in known:
+            known[weights] = weights_fingerprint(model.encoder())
         tokenizer = "" if model.tokenizer is None else model.tokenizer.to_json()
-        starts = [known[model.name], hashlib.sha256(tokenizer.encode()).hexdigest()]
-    return {"format": 1, "task": task.name, "texts": known[task.name], "method": method, "starts": starts}
+        starts = [known[weights], hashlib.sha256(tokenizer.encode()).hexdigest()]
+    return {"format": 1, "task": task.name, "texts": known[texts], "method": method, "starts": starts}
+
+
+def _vocabulary(given: str | None) -> str | None:
+    """What a vocabulary that was named holds; a file that is not there is the run's to complain about."""
+    if given is None:
+        return None
+    if given.endswith(".txt"):
+        path = Path(given)
+        return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "missing"
+    return hashlib.sha256(load_tokenizer(given).to_json().encode()).hexdigest()
 
 
 def _run(number: int, row: Row, identity: dict[str, Any], settings: Settings, seconds: float) -> PlannedRun:

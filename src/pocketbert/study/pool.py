@@ -45,7 +45,7 @@ class Worker:
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
         limits = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "pocketbert.study.worker"],
+            [sys.executable, "-P", "-m", "pocketbert.study.worker"],  # -P: never from the folder one happens to be in
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors,

@@ -12,7 +12,7 @@ import numpy as np
 
 from pocketbert import __version__
 from pocketbert.study import statistics
-from pocketbert.study.plan import Plan, PlannedRun, Row
+from pocketbert.study.plan import Plan, PlannedRun, Row, scored_split
 from pocketbert.study.store import Store, read_predictions
 from pocketbert.tasks import Split, Task
 
@@ -46,6 +46,9 @@ def gather(plan: Plan, store: Store, failures: Sequence[tuple[PlannedRun, str]] 
         once = {about["name"] for about in of_task if about["deterministic"]}
         pairs = _compare(right, once, {about["name"] for about in of_task if about["method"] in GUESSES})
         compared = [_comparison(name, *both, result, right) for both, result in pairs.items()]
+        lost = [run for run, _ in failures if run.task == name]
+        if lost:
+            verdicts.append(f"On {name}, {len(lost)} runs failed; they are not in these numbers.")
         verdicts += verdict(task, split, of_task, compared, several=len(plan.tasks) > 1)
         rows += of_task
         comparisons += compared
@@ -78,12 +81,6 @@ def _compare(
     return {**statistics.compare_all(right, once, among), **statistics.compare_all(right, once, against)}
 
 
-def scored_split(task: Task) -> str:
-    """Test, where it has real labels; else dev, which is said."""
-    test = task.splits.get("test")
-    return "test" if test is not None and test.labelled and len(test) else "dev"
-
-
 def _row(
     row: Row, runs: list[PlannedRun], store: Store, task: Task, split: str
 ) -> tuple[dict[str, Any], np.ndarray, list[dict[str, Any]]]:
@@ -98,14 +95,14 @@ def _row(
     reliability = []
     for run in runs:
         found = store.load(run)
-        probabilities = read_predictions(found, split)
-        right.append(probabilities.argmax(axis=1) == labels)
+        probabilities, correct_here = read_predictions(found, split)
+        right.append(correct_here)
         metrics.append(found.metrics)
         pooled += probabilities / len(runs)
         reliability.append((probabilities, labels))
         dev = task.splits.get("dev")
         if dev is not None and dev.labels is not None and len(dev):
-            temperatures.append(statistics.temperature(read_predictions(found, "dev"), dev.labels))
+            temperatures.append(statistics.temperature(read_predictions(found, "dev")[0], dev.labels))
     correct = np.array(right)
     scores = [one["scores"][split] for one in metrics]
     deterministic = not get_method(row.method).seeded
@@ -250,7 +247,10 @@ def verdict(
     best = max(rows, key=lambda row: row["accuracy"]["mean"])
     score = best["accuracy"]
     where = f"On {task.name}, " if several else ""
-    chosen = "" if split == "test" else ", on dev, where its epoch was also chosen: there are no test labels to score"
+    chosen = ""
+    if split != "test":
+        chosen = ", on dev: there are no test labels to score"
+        chosen += "" if best["baseline"] else ", and dev also chose its epoch"
     sentences = [
         f"{where}{best['name']} has the highest accuracy: {100 * score['mean']:.1f} % "
         f"({100 * score['low']:.1f} to {100 * score['high']:.1f}){chosen}."

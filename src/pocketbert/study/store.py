@@ -16,7 +16,7 @@ import numpy as np
 
 from pocketbert.errors import UserError
 from pocketbert.files import LOCK, lock, read_json, remove_leftovers, write_json
-from pocketbert.runs import MANIFEST, SETTINGS, Run, load_run
+from pocketbert.runs import CHECKPOINT, MANIFEST, SETTINGS, Run, load_run
 from pocketbert.study.plan import PlannedRun
 
 INDEX = "index.json"
@@ -77,10 +77,11 @@ class Store:
         return entries
 
     def tidy(self) -> None:
-        """After the last run: the locks of finished runs are of no use any more, nor are folders that never began."""
+        """After the last run: locks and checkpoints of finished runs go, and folders that never began."""
         for folder in self.runs.iterdir():
             if (folder / MANIFEST).is_file():
-                (folder / LOCK).unlink(missing_ok=True)
+                for name in (LOCK, CHECKPOINT):
+                    (folder / name).unlink(missing_ok=True)
             elif folder.is_dir() and not (folder / SETTINGS).is_file():
                 shutil.rmtree(folder, ignore_errors=True)
 
@@ -101,12 +102,14 @@ def _as_json(value: dict[str, Any]) -> dict[str, Any]:
     return {name: list(entry) if isinstance(entry, tuple) else entry for name, entry in value.items()}
 
 
-def read_predictions(run: Run, split: str) -> np.ndarray:
-    """The probabilities a run gave, (rows, labels), as its file has them."""
+def read_predictions(run: Run, split: str) -> tuple[np.ndarray, np.ndarray]:
+    """(probabilities, (rows, labels); was each prediction right?), as the run's file has them."""
     from pyarrow import csv
 
     names = [f"probab_{number}" for number in range(len(run.labels))]
-    options = csv.ConvertOptions(include_columns=names, column_types=dict.fromkeys(names, "float64"))
+    types = {**dict.fromkeys(names, "float64"), "label": "string", "prediction": "string"}
+    options = csv.ConvertOptions(include_columns=list(types), column_types=types, strings_can_be_null=False)
     parse = csv.ParseOptions(newlines_in_values=True)  # label names may hold anything
     table = csv.read_csv(run.folder / f"{split}.csv", convert_options=options, parse_options=parse)
-    return np.stack([table[name].to_numpy() for name in names], axis=1)
+    right = np.array(table["label"].to_pylist()) == np.array(table["prediction"].to_pylist())
+    return np.stack([table[name].to_numpy() for name in names], axis=1), np.asarray(right, dtype=bool)

@@ -70,11 +70,16 @@ class Study:
                 list(self.tasks), models, methods, SEEDS if seeds is None else seeds, settings or Settings()
             )
         elif table is not None:
-            chosen = [replace(row, task=called.get(row.task, row.task)) for row in table]
+            named = [replace(row, task=_task_of(row, self.tasks, called)) for row in table]
+            chosen = [replace(row, task=name) for name in self.tasks for row in named if row.task in ("", name)]
+            chosen += [row for row in named if row.task not in ("", *self.tasks)]
             for row in chosen:
                 if row.task not in self.tasks:
                     raise UserError(f"row '{row.name}' is about {row.task}; the tasks here are {', '.join(self.tasks)}")
         _refuse_twins(chosen)
+        bare = [name for name in self.tasks if name not in {row.task for row in chosen}]
+        if bare:
+            raise UserError(f"task {bare[0]} has no row; leave it out, or name it in one")
         self.rows, self.said, self.limit = chosen, said, rows
         self.name = name or preset or "-".join(self.tasks)
         self.folder = Path(out) if out is not None else Path("studies") / self._folder_name()
@@ -190,6 +195,14 @@ def _load(tasks: Any, rows: int | None, hub: bool) -> tuple[dict[str, Task], dic
     return loaded, called
 
 
+def _task_of(row: Row, tasks: dict[str, Task], called: dict[str, str]) -> str:
+    """A row may call its task by name, or as it was given: by its file. No task at all: a row for each of them."""
+    if row.task in tasks or not row.task:
+        return row.task
+    stem = Path(row.task).name.partition(".")[0]
+    return called.get(row.task) or (stem if stem in tasks else row.task)
+
+
 def _refuse_twins(rows: Sequence[Row]) -> None:
     seen = set()
     for row in rows:
@@ -214,10 +227,12 @@ def from_config(path: str | os.PathLike[str], *, told: dict[str, Any] | None = N
     settings = replace(_settings(content.pop("settings", {}), Settings(), path), **(told or {}))
     table = content.pop("row", None)
     given = {name: value for name, value in given.items() if value is not None}
+    if "preset" in content and settings != Settings():
+        raise UserError(f"{path}: preset {content['preset']} has its own settings; leave yours out")
     arguments: dict[str, Any] = {**content, **given}
     if table is not None:
         seeds = arguments.get("seeds", SEEDS)
-        arguments["table"] = [_row(entry, arguments.get("tasks"), seeds, settings, path) for entry in table]
+        arguments["table"] = [_row(entry, seeds, settings, path) for entry in table]
         arguments.pop("methods", None)
     return Study(**arguments, settings=settings)
 
@@ -232,11 +247,10 @@ def _settings(content: Any, start: Settings, path: Path) -> Settings:
     return replace(start, **content)
 
 
-def _row(entry: Any, tasks: Any, seeds: int, settings: Settings, path: Path) -> Row:
+def _row(entry: Any, seeds: int, settings: Settings, path: Path) -> Row:
     known = {"task", "method", "model", "name", "seeds", "settings", "theirs", "note"}
     if not isinstance(entry, dict) or "method" not in entry or set(entry) - known:
         raise UserError(f"{path}: a [[row]] needs a method, and may have {', '.join(sorted(known))}")
-    task = entry.get("task") or (tasks if isinstance(tasks, str) else (tasks or ["movies"])[0])
     own = _settings(entry.get("settings", {}), settings, path)
     rest = {name: value for name, value in entry.items() if name not in ("task", "settings")}
-    return Row(task=task, **{"seeds": seeds, **rest}, settings=own)
+    return Row(task=entry.get("task", ""), **{"seeds": seeds, **rest}, settings=own)

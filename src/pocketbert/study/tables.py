@@ -1,8 +1,9 @@
 """A study's numbers as tables: for the terminal, table.md, and results.csv."""
 
-import csv
 import io
 from typing import Any
+
+from pocketbert.files import RowWriter
 
 COLUMNS = ["row", "seeds", "accuracy %", "95 % interval", "macro-F1 %", "a run"]
 
@@ -54,9 +55,12 @@ def markdown(results: dict[str, Any]) -> str:
         parts += [f"## {title(task)}", _table(columns, rows)]
     for published in results.get("published", []):
         parts += [f"## {published['title']}", _table(published["columns"], published["rows"]), published["differs"]]
+    parts += [
+        f"Failed: {failure['run']}: {failure['error'].strip().splitlines()[-1]}" for failure in results["failures"]
+    ]
     parts.append(
-        "Accuracy is mean ± standard deviation over seeds; the interval is for the mean, and counts both the choice of "
-        "seeds and of test texts."
+        "Accuracy is mean ± standard deviation over seeds; the interval is for the mean, and counts the choice of "
+        "texts and, where there are several seeds, of seeds."
     )
     return "\n\n".join(parts) + "\n"
 
@@ -71,7 +75,7 @@ def _table(columns: list[str], rows: list[list[str]]) -> str:
 def comma_separated(results: dict[str, Any]) -> str:
     """results.csv: a line a run, nothing in it that would differ the next time (costs are in study.json)."""
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+    writer = RowWriter(out)
     columns = ["task", "row", "method", "model", "seed", "split", "accuracy", "learning_rate", "epoch", "folder"]
     writer.writerow(columns)
     for row in results["rows"]:
