@@ -20,9 +20,8 @@ def run(*arguments, **keywords):
 
 
 def test_help_answers_in_half_a_second():
-    """The quickest of some tries: on a machine that is busy with other tests, most are slowed down by those."""
-    times: list[float] = []
-    while len(times) < 20 and min(times, default=1.0) >= 0.5:
+    times = []
+    for _ in range(5):
         start = time.perf_counter()
         done = run("--help")
         times.append(time.perf_counter() - start)

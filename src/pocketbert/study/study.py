@@ -37,7 +37,7 @@ class Study:
         preset: a published table to do again; the arguments above are then its own.
         hub: tasks, and the models a preset names, may be fetched from the Hub.
         name, out: what it is called, and its folder; default: the tasks' names, and studies/NAME.
-        again: the command that would do it again, for the report.
+        again: the command that would do it again, for the report; a script is its own.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class Study:
         results = gather(plan, store, failures)
         results["name"] = self.name
         results["preset"] = None if self.preset is None else self.preset.name
-        results["again"] = self.again or f"pocketbert study --out {self.folder}"
+        results["again"] = self.again
         results["seconds"] = sum(len(row["seeds"]) * row["cost"]["seconds"] for row in results["rows"])
         results["workers"] = parse_workers(workers)
         if self.preset is not None:
