@@ -9,9 +9,7 @@ metrics.json       history, the choice, scores with intervals, cost
 manifest.json      written last: a folder without one is not finished
 """
 
-import contextlib
 import hashlib
-import json
 import os
 import platform
 import sys
@@ -26,7 +24,18 @@ from safetensors.numpy import load_file, save_file
 
 from pocketbert import __version__
 from pocketbert.errors import UserError
-from pocketbert.files import LOCK, RowWriter, lock, new_file, new_folder, read_json, remove_leftovers, write_json
+from pocketbert.files import RowWriter, lock, new_file, new_folder, read_json, remove_leftovers, write_json
+from pocketbert.folders import (
+    CHECKPOINT,
+    MANIFEST,
+    SETTINGS,
+    begin,
+    forget,
+    refuse_strangers,
+    same_settings,
+    sha256,
+    write_manifest,
+)
 from pocketbert.methods import Fitted, Job, Trained, get_method
 from pocketbert.metrics import measure
 from pocketbert.models import Model, load_model, usual_model, weights_fingerprint
@@ -35,8 +44,6 @@ from pocketbert.tasks.split import keys
 from pocketbert.training.loop import Report
 from pocketbert.training.machine import computing, forget_peak_memory, peak_memory
 from pocketbert.training.settings import Settings, resolve
-
-SETTINGS, MANIFEST, CHECKPOINT = "settings.json", "manifest.json", "checkpoint.safetensors"
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +66,7 @@ class Run:
     def fitted(self) -> Fitted:
         """What classifies, loaded from the folder; the model's files must be those that were written."""
         for name, entry in self.files.items():
-            if name.startswith("model/") and _sha256(self.folder / name) != entry["sha256"]:
+            if name.startswith("model/") and sha256(self.folder / name) != entry["sha256"]:
                 raise UserError(f"{self.folder / name}: changed since the run was finished")
         method = get_method(self.about["method"])
         return method.load(self.folder / "model", self.labels, self.settings, self.about)
@@ -90,11 +97,12 @@ def train_run(
     for warning in plan.check.warnings if say else ():
         say(f"warning: {warning}")  # type: ignore[misc]
     folder = Path(folder)
-    _refuse_strangers(folder)
+    refuse_strangers(folder, "run")
     with lock(folder, wait=wait):
         if (folder / MANIFEST).is_file():
             return _finished(folder, plan.about)
-        _begin(folder, plan.about)
+        there = _read_object(folder / SETTINGS) if (folder / SETTINGS).is_file() else None
+        begin(folder, there, plan.about, f"{folder}: holds an unfinished run with other settings")
         started = time.perf_counter()
         checkpoint = folder / CHECKPOINT
         forget_peak_memory()
@@ -103,10 +111,10 @@ def train_run(
                 trained = get_method(method).fit(replace(plan.job, checkpoint=checkpoint, report=report))
             except UserError:
                 if not checkpoint.exists():
-                    _forget(folder)
+                    forget(folder)
                 raise
             _write_results(folder, plan, task, trained, started)
-        _write_manifest(folder)
+        write_manifest(folder)
         checkpoint.unlink(missing_ok=True)
     return load_run(folder)
 
@@ -176,47 +184,12 @@ def look_at(task: Task, method: str, model: Model | None, settings: Settings) ->
     return check_task(task, tokenizer, sys.maxsize if model is None else settings.max_length)
 
 
-def _refuse_strangers(folder: Path) -> None:
-    """A folder that holds something else is left as it is, to the last file."""
-    if folder.is_dir() and not (folder / SETTINGS).is_file():
-        strange = [path.name for path in folder.iterdir() if path.name != LOCK and not path.name.endswith(".part")]
-        if strange:
-            raise UserError(f"{folder}: is no run of pocketbert (it holds {strange[0]}); name another folder")
-
-
-def _begin(folder: Path, about: dict[str, Any]) -> None:
-    """Write what was asked, or see that it is what an unfinished run was asked."""
-    remove_leftovers(folder)
-    if (folder / SETTINGS).is_file():
-        _same_settings(_read_object(folder / SETTINGS), about, f"{folder}: holds an unfinished run with other settings")
-    else:
-        write_json(folder / SETTINGS, about)
-
-
 def _finished(folder: Path, about: dict[str, Any]) -> Run:
     run = load_run(folder)
-    _same_settings(run.about, about, f"{folder}: holds a finished run with other settings")
+    same_settings(run.about, about, f"{folder}: holds a finished run with other settings")
     remove_leftovers(folder)
     (folder / CHECKPOINT).unlink(missing_ok=True)
     return run
-
-
-def _same_settings(there: dict[str, Any], asked: dict[str, Any], message: str) -> None:
-    """Compare as JSON does (tuples are lists); name the first thing that differs."""
-    asked = json.loads(json.dumps(asked))
-    flat = [{**about, **about.get("settings", {})} for about in (there, asked)]
-    for name in sorted((flat[0].keys() | flat[1].keys()) - {"settings", "pocketbert"}):
-        if flat[0].get(name) != flat[1].get(name):
-            values = f"{name} is {flat[0].get(name)!r} there and {flat[1].get(name)!r} here"
-            raise UserError(f"{message} ({values}); name another folder, or remove it")
-
-
-def _forget(folder: Path) -> None:
-    """Undo `_begin`: nothing was trained, so nothing stands in the way of the corrected command."""
-    (folder / SETTINGS).unlink(missing_ok=True)
-    (folder / LOCK).unlink(missing_ok=True)
-    with contextlib.suppress(OSError):
-        folder.rmdir()
 
 
 def _write_results(folder: Path, plan: Plan, task: Task, trained: Trained, started: float) -> None:
@@ -267,20 +240,6 @@ def write_predictions(path: Path, probabilities: np.ndarray, labels: np.ndarray 
             writer.writerow([row, true, names[int(values.argmax())], *(f"{value:.6f}" for value in values)])
 
 
-def _write_manifest(folder: Path) -> None:
-    files = {}
-    for path in sorted(folder.rglob("*")):
-        name = path.relative_to(folder)
-        if path.is_file() and name.name not in (LOCK, MANIFEST, CHECKPOINT) and not str(name).startswith("."):
-            files[name.as_posix()] = {"bytes": path.stat().st_size, "sha256": _sha256(path)}
-    write_json(folder / MANIFEST, {"format": 1, "files": files})
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def load_run(folder: str | os.PathLike[str]) -> Run:
     """A finished run. Files that are missing or were changed since are named; the model's are looked at when loaded."""
     folder = Path(folder)
@@ -295,7 +254,7 @@ def load_run(folder: str | os.PathLike[str]) -> Run:
         path = folder / name
         if not path.is_file() or path.stat().st_size != entry["bytes"]:
             raise UserError(f"{path}: missing or changed since the run was finished")
-        if not name.startswith("model/") and _sha256(path) != entry["sha256"]:
+        if not name.startswith("model/") and sha256(path) != entry["sha256"]:
             raise UserError(f"{path}: changed since the run was finished")
     about = _read_object(folder / SETTINGS, "labels", "pair", "method", "model", "task", "settings")
     return Run(folder, about, _read_object(folder / "metrics.json", "scores"), files)

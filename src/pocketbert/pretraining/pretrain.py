@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pocketbert import __version__
+from pocketbert import __version__, folders
 from pocketbert.errors import UserError
 from pocketbert.files import home, lock, read_json, write_json, write_text
-from pocketbert.pretraining import folder as folders
 from pocketbert.pretraining.corpus import Say, fingerprint_texts
 from pocketbert.pretraining.distributed import Processes, processes
-from pocketbert.pretraining.folder import PretrainedFolder
+from pocketbert.pretraining.folder import BUDGET, CURVE, PretrainedFolder, load_pretrained
 from pocketbert.pretraining.learner import Measured, PretrainingLearner, part_length, time_steps
 from pocketbert.pretraining.preparation import Prepared, prepare
 from pocketbert.pretraining.results import write_model, write_numbers
@@ -54,7 +53,7 @@ def pretrain(
     files = find_files([corpus] if isinstance(corpus, str | os.PathLike) else corpus)
     teacher = None if settings.teacher is None else find_teacher(settings.teacher)
     kept = home() / "pretraining" if cache is None else Path(cache)
-    folders.refuse_strangers(folder)
+    folders.refuse_strangers(folder, "pretraining")
     with processes(settings.device) as group:
         settings = resolve(settings, processes_here=group.here)
         job = Job(folder, files, settings, teacher, kept, group, report if group.first else None, say)
@@ -99,7 +98,8 @@ def _lead(job: Job) -> PretrainedFolder:
         "files": names,
         "settings": settings.to_dict(),
     }
-    folders.begin(folder, about)
+    there = read_json(folder / folders.SETTINGS) if (folder / folders.SETTINGS).is_file() else None
+    folders.begin(folder, there, about, f"{folder}: holds another pretraining")
     if not job.group.agree(float((folder / folders.MANIFEST).is_file())):
         started = time.perf_counter()
         try:
@@ -107,7 +107,7 @@ def _lead(job: Job) -> PretrainedFolder:
             outcome = _train(job, prepared)
         except UserError:
             if not job.checkpoint.exists():
-                folders.forget(folder)
+                folders.forget(folder, BUDGET, CURVE)
             raise
         weights = outcome.weights[settings.seed]
         write_model(folder, prepared, weights, settings)
@@ -124,7 +124,7 @@ def _lead(job: Job) -> PretrainedFolder:
         folders.write_manifest(folder)
     job.checkpoint.unlink(missing_ok=True)
     job.group.wait()
-    return folders.load_pretrained(folder)
+    return load_pretrained(folder)
 
 
 def _follow(job: Job) -> PretrainedFolder:
@@ -132,7 +132,7 @@ def _follow(job: Job) -> PretrainedFolder:
     if not job.group.agree(0.0):
         _train(job, _prepare(job))
     job.group.wait()
-    return folders.load_pretrained(job.folder)
+    return load_pretrained(job.folder)
 
 
 def _prepare(job: Job) -> Prepared:
@@ -150,7 +150,7 @@ def _budget(job: Job, prepared: Prepared) -> int:
     settings, group = job.settings, job.group
     if settings.steps is not None:
         return settings.steps
-    path = job.folder / folders.BUDGET
+    path = job.folder / BUDGET
     known: dict[str, Any] = read_json(path) if group.first and path.is_file() else {}
     steps = int(group.agree(float(known.get("steps", 0))))
     if steps:
@@ -172,7 +172,7 @@ def _budget(job: Job, prepared: Prepared) -> int:
 
 def _learner(job: Job, prepared: Prepared, steps: int) -> PretrainingLearner:
     def watch(curve: list[Measured]) -> None:
-        write_text(job.folder / folders.CURVE, "".join(json.dumps(row) + "\n" for row in curve))
+        write_text(job.folder / CURVE, "".join(json.dumps(row) + "\n" for row in curve))
         job.tell(_line(curve[-1], steps))
 
     student = prepared.student(job.settings)

@@ -16,7 +16,8 @@ import numpy as np
 
 from pocketbert.errors import UserError
 from pocketbert.files import LOCK, lock, read_json, remove_leftovers, write_json
-from pocketbert.runs import CHECKPOINT, MANIFEST, SETTINGS, Run, load_run
+from pocketbert.folders import CHECKPOINT, MANIFEST, SETTINGS
+from pocketbert.runs import Run, load_run
 from pocketbert.study.plan import PlannedRun
 
 INDEX = "index.json"

@@ -4,6 +4,7 @@ import io
 from typing import Any
 
 from pocketbert.files import RowWriter
+from pocketbert.report.wording import duration
 
 COLUMNS = ["row", "seeds", "accuracy %", "95 % interval", "macro-F1 %", "a run"]
 
@@ -32,12 +33,6 @@ def with_spread(value: dict[str, Any]) -> str:
     """Mean ± standard deviation over seeds, in percent."""
     mean = f"{100 * value['mean']:.1f}"
     return mean if value["std"] is None else f"{mean} ± {100 * value['std']:.1f}"
-
-
-def duration(seconds: float) -> str:
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
 
 
 def title(task: dict[str, Any]) -> str:

@@ -1,0 +1,67 @@
+"""Folders that something is trained into: settings first, manifest last, and a way to go on in between.
+
+Runs and pretrained models are both kept so. `kind` is what the folder holds, as an error calls it.
+"""
+
+import contextlib
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from pocketbert.errors import UserError
+from pocketbert.files import LOCK, remove_leftovers, write_json
+
+SETTINGS, MANIFEST, CHECKPOINT = "settings.json", "manifest.json", "checkpoint.safetensors"
+
+
+def refuse_strangers(folder: Path, kind: str) -> None:
+    """A folder that holds something else is left as it is, to the last file."""
+    if folder.is_file():
+        raise UserError(f"{folder}: is a file; name a folder")
+    if folder.is_dir() and not (folder / SETTINGS).is_file():
+        strange = [path.name for path in folder.iterdir() if path.name != LOCK and not path.name.endswith(".part")]
+        if strange:
+            raise UserError(f"{folder}: is no {kind} of pocketbert (it holds {strange[0]}); name another folder")
+
+
+def begin(folder: Path, there: dict[str, Any] | None, about: dict[str, Any], message: str) -> None:
+    """Write what was asked; or, where something is there already, see that it was asked the same."""
+    remove_leftovers(folder)
+    if there is None:
+        write_json(folder / SETTINGS, about)
+    else:
+        same_settings(there, about, message)
+
+
+def same_settings(there: dict[str, Any], asked: dict[str, Any], message: str) -> None:
+    """Compare as JSON does (tuples are lists); name the first thing that differs."""
+    asked = json.loads(json.dumps(asked))
+    flat = [{**about, **about.get("settings", {})} for about in (there, asked)]
+    for name in sorted((flat[0].keys() | flat[1].keys()) - {"settings", "pocketbert"}):
+        if flat[0].get(name) != flat[1].get(name):
+            values = f"{name} is {flat[0].get(name)!r} there and {flat[1].get(name)!r} here"
+            raise UserError(f"{message} ({values}); name another folder, or remove it")
+
+
+def forget(folder: Path, *more: str) -> None:
+    """Undo `begin`: nothing was trained, so nothing stands in the way of the corrected command."""
+    for name in (SETTINGS, *more, LOCK):
+        (folder / name).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
+def write_manifest(folder: Path) -> None:
+    """Size and hash of every file; written last, so that a folder with one is whole."""
+    files = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder)
+        if path.is_file() and name.name not in (MANIFEST, CHECKPOINT) and not name.name.startswith("."):
+            files[name.as_posix()] = {"bytes": path.stat().st_size, "sha256": sha256(path)}
+    write_json(folder / MANIFEST, {"format": 1, "files": files})
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
