@@ -185,6 +185,32 @@ def test_a_run_that_fails_is_reported_and_the_others_are_finished(task, tmp_path
     assert [row["name"] for row in study.results["rows"]] == ["tfidf"]
 
 
+def test_a_rate_that_the_first_seed_chose_is_kept_by_the_others(task, tmp_path):
+    rates = (1e-6, 3e-3)
+    row = Row("toy", "scratch", "tiny", pb.Settings(epochs=2, learning_rate=rates), "kept", 3, keep_rate=True)
+    study = pb.Study(task, table=[row], out=tmp_path / "study")
+    before = study.plan()
+    assert [run.waits_for for run in before.runs] == [None, before.runs[0].folder, before.runs[0].folder]
+    assert [len(job) for job in before.jobs()] == [1]
+    seen = []
+    study.run(workers=2, watch=lambda event: seen.append((event.run.settings.seed, event.run.settings.learning_rate)))
+    chosen = Store(tmp_path / "study").chosen_rate(before.runs[0].folder)
+    assert chosen in rates
+    assert set(seen) == {(0, rates), (1, chosen), (2, chosen)}
+    assert study.results["rows"][0]["seeds"] == [0, 1, 2]
+    after = study.plan()
+    assert [run.settings.rates for run in after.runs] == [rates, (chosen,), (chosen,)]
+    assert all(Store(tmp_path / "study").finished(run) for run in after.runs)
+
+
+def test_a_rate_that_nobody_chose_is_a_failure_of_all_seeds(task, tmp_path):
+    settings = pb.Settings(epochs=2, learning_rate=(1e-4, 3e-3), vocabulary=str(tmp_path / "no.txt"))
+    rows = [Row("toy", "tfidf"), Row("toy", "scratch", "tiny", settings, "lost", 2, keep_rate=True)]
+    study = pb.Study(task, table=rows, out=tmp_path / "study").run(workers=1)
+    assert ["no.txt" in failure["error"] for failure in study.results["failures"]] == [True, False]
+    assert "chooses its rate" in study.results["failures"][1]["error"]
+
+
 def test_a_full_disk_is_said_and_the_study_goes_on_when_there_is_room(tmp_path, reviews, model):
     """A limit on file sizes stands in for a full disk: writing fails in the same place."""
     arguments = ["study", reviews, "--models", model, *SMALL, "--workers", "1", "--out", tmp_path / "study"]

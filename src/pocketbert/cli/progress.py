@@ -96,13 +96,13 @@ def duration(seconds: float) -> str:
 def study_progress(plan: "Plan", folder: "Path") -> Iterator["Watch"]:
     """A watcher for a study: a live table on a terminal, a line for each run that ends elsewhere."""
     began = time.monotonic()
-    ended: set[str] = set()
+    ended: dict[str, float] = {}  # about how many seconds each was
     running: dict[str, Event] = {}
     known = {run.key: run for run in plan.runs}  # two rows may share a run
     total = sum(run.seconds for run in known.values())
 
     def left() -> str:
-        done = sum(known[key].seconds for key in ended) + sum(e.share * e.run.seconds for e in running.values())
+        done = sum(ended.values()) + sum(e.share * e.run.seconds for e in running.values())
         worked = done - before
         if worked < 0.02 * total:
             return ""
@@ -119,7 +119,7 @@ def study_progress(plan: "Plan", folder: "Path") -> Iterator["Watch"]:
         running.pop(run.key, None)
         if event.kind == "again":
             return f"{name}: {event.message}; trying again"
-        ended.add(run.key)
+        ended[run.key] = run.seconds
         count = f"[{len(ended)}/{len(known)}]"
         if event.kind == "failed":
             return f"{count} {name}: FAILED: {event.message.strip().splitlines()[-1]}"
@@ -127,8 +127,8 @@ def study_progress(plan: "Plan", folder: "Path") -> Iterator["Watch"]:
 
     from pocketbert.study.store import Store
 
-    ended |= {run.key for run in plan.runs if Store(folder).finished(run)}
-    before = sum(known[key].seconds for key in ended)
+    ended |= {run.key: run.seconds for run in plan.runs if Store(folder).finished(run)}
+    before = sum(ended.values())
     if ended:
         say(f"{len(ended)} of {len(known)} runs are finished already in {folder}")
     if not sys.stderr.isatty():

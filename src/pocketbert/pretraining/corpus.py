@@ -52,6 +52,7 @@ class Corpus:
     held: np.ndarray  # bool, a document each
     tokenizer: Tokenizer
     about: dict[str, Any]
+    name: str  # tells it from all others
 
     def documents(self, *, held: bool) -> np.ndarray:
         """The numbers of the documents of one side."""
@@ -119,7 +120,7 @@ def _open(folder: Path) -> Corpus:
     if tuple(map(len, arrays.values())) != sizes:
         raise UserError(f"{folder}: damaged (arrays of other sizes); remove this folder, it will be built again")
     firsts, held = np.array(arrays["firsts"]), np.array(arrays["held"])
-    return Corpus(arrays["ids"], arrays["starts"], firsts, held, Tokenizer.from_folder(folder), about)
+    return Corpus(arrays["ids"], arrays["starts"], firsts, held, Tokenizer.from_folder(folder), about, folder.name)
 
 
 def _given_tokenizer(name: str) -> Tokenizer:

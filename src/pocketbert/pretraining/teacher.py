@@ -1,8 +1,8 @@
 """A bigger encoder to learn from: its sentence vectors, computed once and kept, and its word vectors.
 
-Sentence vectors of some of the corpus's sentences are kept on disk as float16, in a folder named after the teacher's
-weights and the sentences; they are written in chunks, and a killed run goes on with the next. (The states of every
-token would be a hundred times as much.)
+Sentence vectors of some of the corpus's sentences are kept on disk as float16, in the order in which the sentences were
+drawn: a run that wants more of them only asks about the rest. They are written in chunks, and a killed run goes on with
+the next. (The states of every token would be a hundred times as much.)
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from pocketbert.encoder import Encoder
 from pocketbert.errors import UserError
-from pocketbert.files import lock, read_json, write_json
+from pocketbert.files import lock
 from pocketbert.models import Model, load_model, weights_fingerprint
 from pocketbert.pretraining.corpus import Corpus, Say
 from pocketbert.tokenizer import Tokenizer
@@ -29,6 +29,7 @@ from pocketbert.training.network import mean_pool, read_all
 
 CHUNK = 4_096  # sentences between two savings
 LEAST_TOKENS = 4  # shorter ones say too little to be told apart
+MOST_OF_ONE = 200  # sentences of a document, so that a few long books do not drown the rest
 SAMPLE, ORDER = 21, 22  # what a derived seed is for
 
 
@@ -96,21 +97,26 @@ class Lessons:
 
 
 def choose_sentences(corpus: Corpus, count: int, max_length: int, seed: int) -> np.ndarray:
-    """Numbers of training sentences of a sensible length and without unknown words, drawn from the seed, sorted."""
+    """Numbers of training sentences of a sensible length and without unknown words, in an order drawn from the seed.
+
+    Fewer of them are the first ones of more.
+    """
     lengths = np.diff(corpus.starts)
-    held = np.repeat(corpus.held, np.diff(corpus.firsts))
-    good = np.flatnonzero((lengths >= LEAST_TOKENS) & (lengths <= max_length - 2) & ~held)
+    document = np.repeat(np.arange(len(corpus.held)), np.diff(corpus.firsts))
+    good = np.flatnonzero((lengths >= LEAST_TOKENS) & (lengths <= max_length - 2) & ~corpus.held[document])
     random = np.random.default_rng(derived_seed(seed, SAMPLE))
     unknown = corpus.tokenizer.ids["[UNK]"]
+    taken = np.zeros(len(corpus.held), dtype=np.int64)
     chosen: list[int] = []
     for number in good[random.permutation(len(good))]:
         if len(chosen) == count:
             break
-        if not (corpus.sentence(number) == unknown).any():
+        if taken[document[number]] < MOST_OF_ONE and not (corpus.sentence(number) == unknown).any():
+            taken[document[number]] += 1
             chosen.append(int(number))
     if len(chosen) < 2:
         raise UserError(f"no sentences of {LEAST_TOKENS} to {max_length - 2} tokens to ask a teacher about")
-    return np.sort(np.array(chosen, dtype=np.int64))
+    return np.array(chosen, dtype=np.int64)
 
 
 def sentence_text(corpus: Corpus, number: int, tokens: list[str]) -> str:
@@ -132,15 +138,12 @@ def sentence_vectors(
     """The teacher's vectors of these sentences: mean over the tokens, length one. Kept in `cache`, made in chunks."""
     encoder = teacher.model.encoder().eval().to(device)
     tokens = corpus.tokenizer.tokens
-    texts = hashlib.blake2b(digest_size=16)
-    for number in sentences:
-        texts.update(sentence_text(corpus, number, tokens).encode() + b"\n")
-    parts = (weights_fingerprint(encoder), teacher.tokenizer.to_json(), texts.hexdigest(), max_length, precision)
-    key = hashlib.blake2b(repr(parts).encode(), digest_size=12).hexdigest()
+    parts = (weights_fingerprint(encoder), teacher.tokenizer.to_json(), corpus.name, max_length, precision)
+    key = hashlib.blake2b(repr((*parts, sentences[:2].tolist())).encode(), digest_size=12).hexdigest()
     folder = cache / f"vectors-{key}"
     path, shape = folder / "vectors", (len(sentences), teacher.width)
-    with lock(folder, wait=6 * 3_600):
-        if not (folder / "vectors.json").is_file():
+    if _done(folder, sentences, teacher.width) < len(sentences):
+        with lock(folder, wait=6 * 3_600):
             length = min(max_length, teacher.model.config.positions)
             pooled = _pooling(encoder, precision, device)
 
@@ -148,10 +151,7 @@ def sentence_vectors(
                 read = teacher.tokenizer([sentence_text(corpus, n, tokens) for n in chunk], max_length=length)
                 return read_all(pooled, read, batch_size=64, device=device)
 
-            _write_chunks(path, vectors, sentences, teacher.width, say)
-            write_json(folder / "vectors.json", {"teacher": teacher.name, "shape": list(shape), "precision": precision})
-    if read_json(folder / "vectors.json")["shape"] != list(shape) or path.stat().st_size != 2 * shape[0] * shape[1]:
-        raise UserError(f"{folder}: damaged; remove this folder, it will be made again")
+            _write_chunks(folder, vectors, sentences, teacher.width, say)
     return np.memmap(path, dtype="<f2", mode="r", shape=shape)
 
 
@@ -165,22 +165,34 @@ def _pooling(encoder: Encoder, precision: str, device: str) -> Callable[[dict[st
     return pooled
 
 
+def _done(folder: Path, sentences: np.ndarray, width: int) -> int:
+    """How many of the sentences, from the first, have their vectors there; 0 where they are of other sentences."""
+    try:
+        numbers = np.fromfile(folder / "sentences", dtype="<i8")
+        rows = (folder / "vectors").stat().st_size // (2 * width)
+    except FileNotFoundError:
+        return 0
+    done = min(rows, len(numbers), len(sentences))
+    return done if (numbers[:done] == sentences[:done]).all() else 0
+
+
 def _write_chunks(
-    path: Path, vectors: Callable[[np.ndarray], np.ndarray], sentences: np.ndarray, width: int, say: Say | None
+    folder: Path, vectors: Callable[[np.ndarray], np.ndarray], sentences: np.ndarray, width: int, say: Say | None
 ) -> None:
     """Append chunk after chunk; what a killed writer left of one is cut off first."""
-    row = 2 * width  # bytes
-    there = path.stat().st_size if path.is_file() else 0
-    done = there // (row * CHUNK) * CHUNK
-    with path.open("r+b" if path.is_file() else "wb") as file:
-        file.truncate(done * row)
-        file.seek(done * row)
+    done = _done(folder, sentences, width)
+    with (folder / "sentences").open("ab") as names, (folder / "vectors").open("ab") as file:
+        names.truncate(8 * done)
+        file.truncate(2 * width * done)
         for begin in range(done, len(sentences), CHUNK):
-            file.write(vectors(sentences[begin : begin + CHUNK]).astype("<f2").tobytes())
-            file.flush()
-            os.fsync(file.fileno())
+            chunk = sentences[begin : begin + CHUNK]
+            file.write(vectors(chunk).astype("<f2").tobytes())
+            names.write(chunk.astype("<i8").tobytes())
+            for written in (file, names):
+                written.flush()
+                os.fsync(written.fileno())
             if say is not None:
-                say(f"teacher's vectors: {min(begin + CHUNK, len(sentences)):,} of {len(sentences):,} sentences")
+                say(f"teacher's vectors: {begin + len(chunk):,} of {len(sentences):,} sentences")
 
 
 # -- words -----------------------------------------------------------------------------------------------------------

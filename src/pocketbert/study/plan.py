@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,7 @@ class Row:
     seeds: int = 3
     theirs: str | None = None  # a published figure, to stand beside ours
     note: str | None = None
+    keep_rate: bool = False  # of several rates, the first seed's choice is every seed's
 
     def __post_init__(self) -> None:
         if isinstance(self.seeds, bool) or not isinstance(self.seeds, int) or not 1 <= self.seeds <= 100_000:
@@ -68,6 +69,7 @@ class PlannedRun:
     model: str | None
     settings: Settings
     seconds: float  # about how long
+    waits_for: str | None = None  # the folder of the run that chooses its rate; until then, its key is preliminary
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,15 +80,28 @@ class Plan:
     runs: tuple[PlannedRun, ...]
     tasks: dict[str, Task]
     checks: tuple[Check, ...]  # one a row
+    identities: tuple[dict[str, Any], ...]  # one a row
     said: tuple[str, ...] = ()
 
     def of_row(self, row: int) -> list[PlannedRun]:
         return [run for run in self.runs if run.row == row]
 
+    def settled(self, chosen_rate: Callable[[str], float | None]) -> "Plan":
+        """This plan with the rates that are known by now; `chosen_rate` tells that of a run's folder, or None."""
+        runs = []
+        for run in self.runs:
+            rate = None if run.waits_for is None else chosen_rate(run.waits_for)
+            if rate is not None:
+                settings = replace(run.settings, learning_rate=rate)
+                run = _run(run.row, self.rows[run.row], self.identities[run.row], settings, run.seconds)
+            runs.append(run)
+        return replace(self, runs=tuple(runs))
+
     def jobs(self) -> list[list[PlannedRun]]:
         """What is handed to a worker in one piece, longest first. Runs that share frozen features stay together."""
         together: dict[Any, list[PlannedRun]] = {}
-        for run in {run.key: run for run in self.runs}.values():  # two rows may share a run
+        ready = [run for run in self.runs if run.waits_for is None]
+        for run in {run.key: run for run in ready}.values():  # two rows may share a run
             shares = run.method == "frozen" and run.settings.features
             together.setdefault((run.task, run.model) if shares else run.key, []).append(run)
         return sorted(together.values(), key=lambda runs: -sum(run.seconds for run in runs))
@@ -165,6 +180,7 @@ def make_plan(rows: Sequence[Row], tasks: dict[str, Task], said: Sequence[str] =
     speed = _products_per_second()
     runs: list[PlannedRun] = []
     checks: list[Check] = []
+    identities: list[dict[str, Any]] = []
     for number, row in enumerate(rows):
         asked = row.settings if row.settings.threads else replace(row.settings, threads=THREADS)
         model, settings = settle(row.method, row.model, asked)
@@ -175,13 +191,17 @@ def make_plan(rows: Sequence[Row], tasks: dict[str, Task], said: Sequence[str] =
             known[place] = look_at(task, row.method, model, settings)
         _refuse(task, known[place], settings, baseline=model is None)
         checks.append(known[place])
-        identity = _identity(task, row.method, model, settings.vocabulary, known)
+        identities.append(_identity(task, row.method, model, settings.vocabulary, known))
         seconds = about_seconds(row.method, model, task, settings, speed)
-        runs += [
-            _run(number, row, identity, replace(settings, seed=settings.seed + seed), seconds)
+        own = [
+            _run(number, row, identities[-1], replace(settings, seed=settings.seed + seed), seconds)
             for seed in range(row.seeds)
         ]
-    return Plan(tuple(rows), tuple(runs), tasks, tuple(checks), tuple(said))
+        if row.keep_rate and len(settings.rates) > 1:
+            each = seconds / len(settings.rates)
+            own[1:] = [replace(run, waits_for=own[0].folder, seconds=each) for run in own[1:]]
+        runs += own
+    return Plan(tuple(rows), tuple(runs), tasks, tuple(checks), tuple(identities), tuple(said))
 
 
 def _refuse(task: Task, check: Check, settings: Settings, *, baseline: bool) -> None:

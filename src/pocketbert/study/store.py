@@ -54,6 +54,12 @@ class Store:
             raise UserError(f"{found.folder}: is not the run its name says; remove the folder, and run again")
         return found
 
+    def chosen_rate(self, folder: str) -> float | None:
+        """The rate that dev chose in a finished run."""
+        if not (self.runs / folder / MANIFEST).is_file():
+            return None
+        return float(load_run(self.runs / folder).metrics["best"]["learning_rate"])
+
     def index(self) -> dict[str, dict[str, Any]]:
         """Every finished run in the folder, by folder name; only what changed since the last time is read."""
         path = self.folder / INDEX

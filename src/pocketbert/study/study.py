@@ -91,7 +91,7 @@ class Study:
 
     def plan(self) -> Plan:
         """What will run, fully resolved."""
-        return make_plan(self.rows, self.tasks, self.said)
+        return make_plan(self.rows, self.tasks, self.said).settled(Store(self.folder).chosen_rate)
 
     def run(
         self,
@@ -111,9 +111,14 @@ class Study:
         store = Store(self.folder)
         with store.writing():
             store.clean()
-            left = [[run for run in job if not store.finished(run)] for job in plan.jobs()]
-            left = [job for job in left if job]
-            failures = self._do(plan, store, left, workers, watch or _nobody) if left else []
+            failures: list[tuple[PlannedRun, str]] = []
+            for _ in range(2):  # first what is ready, then what waits for a rate
+                plan = plan.settled(store.chosen_rate)
+                failed = {run.key for run, _ in failures}
+                jobs = [[r for r in job if not store.finished(r) and r.key not in failed] for job in plan.jobs()]
+                left = [job for job in jobs if job]
+                failures += self._do(plan, store, left, workers, watch or _nobody) if left else []
+            failures += [(run, "the run that chooses its rate failed") for run in plan.runs if run.waits_for]
             store.tidy()
             self._finish(plan, store, failures, workers)
         return self
@@ -248,7 +253,7 @@ def _settings(content: Any, start: Settings, path: Path) -> Settings:
 
 
 def _row(entry: Any, seeds: int, settings: Settings, path: Path) -> Row:
-    known = {"task", "method", "model", "name", "seeds", "settings", "theirs", "note"}
+    known = {"task", "method", "model", "name", "seeds", "settings", "theirs", "note", "keep_rate"}
     if not isinstance(entry, dict) or "method" not in entry or set(entry) - known:
         raise UserError(f"{path}: a [[row]] needs a method, and may have {', '.join(sorted(known))}")
     own = _settings(entry.get("settings", {}), settings, path)

@@ -33,7 +33,8 @@ EPOCHS = 10
 FILES = {"rte": ("hidden_rte.csv", "test_rte.csv"), "sst2": ("hidden_sst2.csv", "test_sst2.csv")}
 DIFFERS = (
     "Differs: theirs is one seed, and the first report's figures are no multiples of 1/277 or 1/1,821, so its split or "
-    "its averaging is another. Their batch size and schedule are not told: ours is 32, constant, for their rates."
+    "its averaging is another. Their batch size and schedule are not told: ours is 32, constant, for their rates. Of "
+    "their rates, dev chooses one on the first seed, and the other seeds keep it."
 )
 
 
@@ -61,7 +62,8 @@ class Utah(Preset):
                         figure = THEIRS[task, size, how] if settings is theirs else None
                         note = f"{model} stands in for {MODELS[size][0]}" if model != MODELS[size][0] else None
                         name = f"{size} {how} ({rates})"
-                        rows.append(Row(task, method, model, settings, name, seeds, figure, note))
+                        keep = settings is theirs
+                        rows.append(Row(task, method, model, settings, name, seeds, figure, note, keep_rate=keep))
         return rows, said
 
     def published(self, results: dict[str, Any]) -> list[dict[str, Any]]:
