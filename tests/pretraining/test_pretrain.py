@@ -182,7 +182,7 @@ def test_two_processes_learn_what_one_does(text_file, tmp_path, cache, teacher):
     [
         {"causal": True, "next_sentence": False},
         {"whole_word": True, "next_sentence": False},
-        {"words_weight": 0.0, "next_sentence": False, "teacher": True},
+        {"text_weight": 0.0, "next_sentence": False, "teacher": True},
         {"teacher": True, "teacher_pooling": "pooler", "next_sentence": False},
         {"precision": "bfloat16"},
         {"tokens": 3_000},
@@ -198,7 +198,7 @@ def test_every_option_trains_and_saves_what_it_trained(changes, text_file, tmp_p
     done = pretrain(text_file, tmp_path / "out", settings, cache=cache)
     with safe_open(done.folder / "model.safetensors", "pt") as file:
         names = set(file.keys())
-    assert ("cls.predictions.bias" in names) == (settings.words_weight > 0)
+    assert ("cls.predictions.bias" in names) == (settings.text_weight > 0)
     assert ("cls.seq_relationship.bias" in names) == settings.next_sentence
     assert ("bert.pooler.dense.bias" in names) == settings.trains_pooler
     model = load_model(done.folder)
@@ -239,7 +239,7 @@ def test_wrong_settings_are_named():
     assert "learning_rate" in refused(learning_rate=0.0)
     assert "--no-nsp" in refused(causal=True)
     assert "needs a teacher" in refused(teacher_words=True)
-    assert "nothing to learn" in refused(words_weight=0.0, next_sentence=False)
+    assert "nothing to learn" in refused(text_weight=0.0, next_sentence=False)
     assert "teacher_pooling" in refused(teacher_pooling="last")
     assert "share" in refused(share=2.0)
     assert [default_rate(width) for width in (128, 256, 768)] == [1e-3, 6e-4, 2e-4]

@@ -41,7 +41,9 @@ def pretrain(
     weight_decay: Annotated[float, typer.Option(help="On matrices.")] = 0.01,
     clip: Annotated[float, typer.Option(help="Largest gradient norm; 0: no limit.")] = 1.0,
     dropout: Annotated[float, typer.Option(help="While pretraining.")] = 0.0,
-    words_weight: Annotated[float, typer.Option(help="Of the masked-word loss; 0: none.")] = 1.0,
+    text_weight: Annotated[
+        float, typer.Option(help="Of the losses of the text itself, words and next sentences; 0: a teacher alone.")
+    ] = 1.0,
     teacher: Annotated[str | None, typer.Option(help="A model to agree with, such as minilm-l6.")] = None,
     teacher_words: Annotated[bool, typer.Option("--teacher-words", help="Start from its word vectors.")] = False,
     teacher_sentences: Annotated[int, typer.Option(help="Sentences it is asked about.")] = 200_000,
@@ -87,7 +89,7 @@ def pretrain(
         weight_decay=weight_decay,
         clip=clip,
         dropout=dropout,
-        words_weight=words_weight,
+        text_weight=text_weight,
         teacher=teacher,
         teacher_words=teacher_words,
         teacher_sentences=teacher_sentences,

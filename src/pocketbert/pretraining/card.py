@@ -71,12 +71,12 @@ def _task(settings: PretrainingSettings) -> str:
     parts = []
     if settings.causal:
         parts.append("the next word from those to its left (left-to-right attention while training)")
-    elif settings.words_weight:
+    elif settings.text_weight:
         whole = "whole words" if settings.whole_word else "word pieces"
         parts.append(f"masked words ({100 * settings.share:g} % of the {whole}; 80/10/10)")
     if settings.next_sentence:
         parts.append("next sentence (half true, half from another document)")
-    started = "; the head's bias started from the words' frequencies" if settings.words_weight else ""
+    started = "; the head's bias started from the words' frequencies" if settings.text_weight else ""
     return " and ".join(parts) + started + "." if parts else "none of its own."
 
 
@@ -88,7 +88,7 @@ def _teacher(settings: PretrainingSettings) -> list[str]:
             f"{settings.teacher_sentences:,} training sentences; the student's {settings.teacher_pooling} vectors, "
             f"{settings.teacher_batch} a step, learn them: cosine distance after a linear projection (weight "
             f"{settings.cosine_weight:g}), squared difference of similarities (weight {settings.similarity_weight:g}); "
-            f"the masked-word loss has weight {settings.words_weight:g}."
+            f"the text's own losses have weight {settings.text_weight:g}."
         )
     if settings.teacher_words:
         lines.append(

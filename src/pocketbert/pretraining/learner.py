@@ -93,8 +93,8 @@ class PretrainingLearner:
 
     def _weights(self) -> tuple[float, float, float, float]:
         settings = self.settings
-        follows = 1.0 if settings.next_sentence else 0.0
-        return settings.words_weight, follows, settings.cosine_weight, settings.similarity_weight
+        follows = settings.text_weight if settings.next_sentence else 0.0
+        return settings.text_weight, follows, settings.cosine_weight, settings.similarity_weight
 
     def step(self, step: int) -> Tensor:
         """One batch: forward, losses, backward, the sum over processes, update. The four losses, unweighted."""
@@ -153,7 +153,7 @@ def part_length(steps: int, checkpoints: int) -> int:
 def trains(name: str, settings: PretrainingSettings) -> bool:
     """Which parameters learn; the same ones are saved. A part that no loss reaches would only decay."""
     if name.startswith("model.words."):
-        return settings.words_weight > 0
+        return settings.text_weight > 0
     if name.startswith("model.next_sentence."):
         return settings.next_sentence
     if name.startswith("model.encoder.pooler."):

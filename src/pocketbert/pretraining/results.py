@@ -37,7 +37,7 @@ def write_model(folder: Path, prepared: Prepared, weights: dict[str, Tensor], se
     for ours, theirs in PARTS.items():
         if not trains(ours, settings):
             tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(theirs)}
-    architecture = "BertForPreTraining" if settings.words_weight > 0 else "BertModel"
+    architecture = "BertForPreTraining" if settings.text_weight > 0 else "BertModel"
     write_json(folder / "config.json", {"architectures": [architecture], **model.encoder.config.to_hugging_face()})
     with new_file(folder / WEIGHTS) as part:
         save_file(tensors, part, metadata={"format": "pt"})

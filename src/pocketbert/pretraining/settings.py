@@ -51,7 +51,7 @@ class PretrainingSettings:
     clip: float = 1.0
     # While it is pretrained, a small model sees more text than it can keep; fine-tuning has BERT's 0.1 again.
     dropout: float = 0.0
-    words_weight: float = 1.0  # of the masked-word loss; 0: none
+    text_weight: float = 1.0  # of the text's own losses, words and next sentences; 0: the teacher alone
     # a teacher
     teacher: str | None = None
     teacher_words: bool = False  # the word table starts from the teacher's
@@ -104,8 +104,10 @@ class PretrainingSettings:
             raise UserError("left to right (causal) masks no words: whole_word means nothing there")
         if self.teacher is None and self.teacher_words:
             raise UserError("teacher_words needs a teacher: name one (--teacher)")
-        if not self.words_weight and not self.next_sentence and not self.distils:
-            raise UserError("nothing to learn: no masked words, no next sentences, no teacher")
+        if not self.text_weight and not self.distils:
+            raise UserError("nothing to learn: the text has no weight (text_weight 0), and there is no teacher")
+        if not self.text_weight and self.next_sentence:
+            raise UserError("text_weight 0 leaves the text out: no next sentences then (--no-nsp)")
 
     @property
     def distils(self) -> bool:
@@ -115,7 +117,7 @@ class PretrainingSettings:
     @property
     def reads(self) -> bool:
         """Does it learn from the text itself?"""
-        return self.words_weight > 0 or self.next_sentence
+        return self.text_weight > 0
 
     @property
     def trains_pooler(self) -> bool:
@@ -158,7 +160,7 @@ _WHOLE = {
 _BETWEEN = {
     "minutes": (0, 1e6), "held_out": (0, 0.5), "share": (0.01, 0.9), "short": (0, 1), "learning_rate": (0, 10),
     "warmup": (0, 0.99), "weight_decay": (0, 0.99), "clip": (0, 1e9), "dropout": (0, 0.98),
-    "words_weight": (0, 1e6), "cosine_weight": (0, 1e6), "similarity_weight": (0, 1e6),
+    "text_weight": (0, 1e6), "cosine_weight": (0, 1e6), "similarity_weight": (0, 1e6),
 }  # fmt: skip
 
 
