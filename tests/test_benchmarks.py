@@ -15,7 +15,21 @@ def _repository_on_the_path(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "name", ["data", "flops", "breakdown", "report", "worker", "ours", "speed", "scaling", "coverage", "workers"]
+    "name",
+    [
+        "data",
+        "flops",
+        "breakdown",
+        "report",
+        "worker",
+        "ours",
+        "speed",
+        "scaling",
+        "coverage",
+        "workers",
+        "pretraining",
+        "ingredients",
+    ],  # fmt: skip
 )
 def test_every_benchmark_imports_and_says_what_it_is_for(name):
     assert importlib.import_module(f"benchmarks.{name}").__doc__

@@ -1,11 +1,17 @@
 """A toy corpus with topics and an order of words, so that a small model has something to learn in seconds."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from pocketbert.checkpoints import save_model
+from pocketbert.config import Config
+from pocketbert.encoder import Encoder
 from pocketbert.pretraining.corpus import Reading, open_corpus
 
 TOPICS = [
@@ -38,6 +44,13 @@ def write_corpus(path: Path, count: int = 120, seed: int = 0, sentences: int = 1
     return path
 
 
+def run(*arguments, environment=None, program=("-m", "pocketbert")):
+    """A command in a process of its own."""
+    full = {**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})}
+    command = [sys.executable, *program, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env=full, check=False, timeout=120)
+
+
 TOY = {
     "size": "1x32",
     "vocabulary_size": 120,
@@ -59,3 +72,11 @@ def text_file(tmp_path_factory) -> Path:
 def corpus(text_file, tmp_path_factory):
     reading = Reading(vocabulary_size=120, held_out=0.05)
     return open_corpus([text_file], reading, tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="session")
+def teacher(tmp_path_factory, corpus):
+    config = Config(vocabulary=len(corpus.tokenizer), width=40, layers=1, heads=4, inner=64, positions=64)
+    folder = tmp_path_factory.mktemp("teacher") / "big"
+    save_model(Encoder(config, seed=4), folder, corpus.tokenizer)
+    return str(folder)

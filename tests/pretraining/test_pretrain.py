@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
 
@@ -15,33 +14,15 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 
 import pocketbert
-from pocketbert.checkpoints import save_model
-from pocketbert.config import Config
-from pocketbert.encoder import Encoder
 from pocketbert.errors import UserError
 from pocketbert.models import load_model, load_pretraining
 from pocketbert.pretraining import PretrainingSettings, load_pretrained, pretrain
 from pocketbert.pretraining.card import command
 from pocketbert.pretraining.settings import default_rate, resolve
 
-from .conftest import TOY, write_corpus
+from .conftest import TOY, run, write_corpus
 
 FLAGS = [word for name, value in TOY.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-
-
-def run(*arguments, environment=None, program=("-m", "pocketbert")):
-    """A command in a process of its own."""
-    full = {**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})}
-    command = [sys.executable, *program, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env=full, check=False, timeout=120)
-
-
-@pytest.fixture(scope="module")
-def teacher(tmp_path_factory, corpus):
-    config = Config(vocabulary=len(corpus.tokenizer), width=40, layers=1, heads=4, inner=64, positions=64)
-    folder = tmp_path_factory.mktemp("teacher") / "big"
-    save_model(Encoder(config, seed=4), folder, corpus.tokenizer)
-    return str(folder)
 
 
 @pytest.fixture(scope="module")
