@@ -29,7 +29,7 @@ def _repository_on_the_path(monkeypatch):
         "workers",
         "pretraining",
         "ingredients",
-    ],  # fmt: skip
+    ],
 )
 def test_every_benchmark_imports_and_says_what_it_is_for(name):
     assert importlib.import_module(f"benchmarks.{name}").__doc__
