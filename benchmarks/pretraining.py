@@ -42,7 +42,7 @@ def random_corpus(vocabulary: int, documents: int = 600) -> Corpus:
     starts = np.concatenate([[0], np.cumsum(lengths)])
     ids = random.integers(len(SPECIAL), vocabulary, starts[-1]).astype(np.uint16)
     firsts = np.concatenate([[0], np.cumsum(counts)])
-    return Corpus(ids, starts, firsts, np.arange(documents) % 50 == 0, Tokenizer.from_tokens(tokens), {})
+    return Corpus(ids, starts, firsts, np.arange(documents) % 50 == 0, Tokenizer.from_tokens(tokens), {}, "random")
 
 
 class Ours:

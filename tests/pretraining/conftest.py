@@ -57,6 +57,7 @@ TOY = {
     "batch_size": 8,
     "max_length": 32,
     "positions": 40,
+    "teacher_length": 40,
     "held_out": 0.05,
     "checkpoints": 4,
     "threads": 1,

@@ -90,7 +90,7 @@ def test_a_given_vocabulary_is_taken(tmp_path, text_file, corpus):
         ("\n\n\n", "empty corpus"),
         ("----\n", "empty corpus"),
         ("one line only one line only\n", "one line"),
-        ("One is here. Two are there.\n", "1 documents; at least 4"),
+        ("One is here. Two are there.\n", "1 different documents; at least 4"),
     ],
 )
 def test_too_little_text_is_said(tmp_path, content, message):
@@ -106,3 +106,26 @@ def test_a_damaged_corpus_is_named(tmp_path, text_file):
     (folder / "ids").write_bytes((folder / "ids").read_bytes()[:-20])
     with pytest.raises(UserError, match="damaged"):
         open_corpus([text_file], READING, tmp_path)
+
+
+def test_the_same_bytes_as_another_kind_of_file_are_another_corpus(tmp_path, text_file):
+    as_text = tmp_path / "toy.txt"
+    as_text.write_bytes(text_file.read_bytes())
+    again = tmp_path / "again.jsonl"
+    again.write_bytes(text_file.read_bytes())
+    assert module.fingerprint_texts([as_text]) != module.fingerprint_texts([text_file])
+    assert module.fingerprint_texts([again]) == module.fingerprint_texts([text_file])
+
+
+def test_copies_of_a_document_are_on_one_side_and_others_remain(tmp_path):
+    copies = [{"text": "A ship was at sea. It sank."}] * 30
+    others = [{"text": f"Bread number {number} was good. It was eaten."} for number in range(4)]
+    path = tmp_path / "copies.jsonl"
+    path.write_text("\n".join(map(json.dumps, copies + others)))
+    held = open_corpus([path], Reading(vocabulary_size=60, held_out=0.05), tmp_path / "cache").held
+    assert len(set(held[:30].tolist())) == 1
+    assert 0 < held.sum() < len(held)
+    assert not held.all()
+    path.write_text("\n".join(map(json.dumps, copies)))
+    with pytest.raises(UserError, match="1 different documents"):
+        open_corpus([path], Reading(vocabulary_size=60), tmp_path / "cache")

@@ -25,7 +25,7 @@ def made_corpus(documents: int = 400, seed: int = 0) -> Corpus:
     starts = np.concatenate([[0], np.cumsum(lengths)])
     ids = random.integers(5, len(tokenizer), starts[-1]).astype(np.uint16)
     firsts = np.concatenate([[0], np.cumsum(counts)])
-    return Corpus(ids, starts, firsts, np.arange(documents) % 50 == 0, tokenizer, {})
+    return Corpus(ids, starts, firsts, np.arange(documents) % 50 == 0, tokenizer, {}, "made")
 
 
 CORPUS = made_corpus()
@@ -86,7 +86,7 @@ def test_half_of_the_seconds_follow_and_the_others_are_from_another_document():
     examples = Examples(CORPUS, DRAWING)
     ends = CORPUS.starts[CORPUS.firsts[1:]]
     strangers = rows = 0
-    lengths = {0: [], 1: []}
+    lengths, whole = {0: [], 1: []}, {0: [], 1: []}
     for step in range(200):
         begin_a, a, begin_b, b, strange = examples.rows(step)
         document_a, document_b = (np.searchsorted(ends, begin, side="right") for begin in (begin_a, begin_b))
@@ -104,10 +104,12 @@ def test_half_of_the_seconds_follow_and_the_others_are_from_another_document():
         rows += len(a)
         for kind in (0, 1):
             lengths[kind] += b[strange == kind].tolist()
+            whole[kind] += np.isin(begin_b + b, CORPUS.starts)[strange == kind].tolist()
     assert within(strangers, rows, 0.5)
     # Neither the length nor a whole last sentence gives the strangers away.
     spread = np.std(lengths[0] + lengths[1]) * (2 / len(lengths[0])) ** 0.5
     assert abs(np.mean(lengths[0]) - np.mean(lengths[1])) < 4.5 * spread
+    assert abs(np.mean(whole[0]) - np.mean(whole[1])) < 0.02
 
 
 def test_every_sentence_is_read_again_and_again():
@@ -158,6 +160,6 @@ def test_a_corpus_smaller_than_a_batch_is_refused():
     with pytest.raises(UserError, match=r"smaller than a batch: it gives \d+ stretches.*batch_size"):
         Examples(small, DRAWING)
     single = Corpus(small.ids, small.starts, np.arange(len(small.starts)), np.zeros(len(small.starts) - 1, bool),
-                    small.tokenizer, {})  # fmt: skip
+                    small.tokenizer, {}, "made")  # fmt: skip
     with pytest.raises(UserError, match="without next sentences"):
         Examples(single, DRAWING)

@@ -14,6 +14,9 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 
 import pocketbert
+from pocketbert.checkpoints import save_model
+from pocketbert.config import Config
+from pocketbert.encoder import Encoder
 from pocketbert.errors import UserError
 from pocketbert.models import load_model, load_pretraining
 from pocketbert.pretraining import PretrainingSettings, load_pretrained, pretrain
@@ -179,7 +182,7 @@ def test_every_option_trains_and_saves_what_it_trained(changes, text_file, tmp_p
     done = pretrain(text_file, tmp_path / "out", settings, cache=cache)
     with safe_open(done.folder / "model.safetensors", "pt") as file:
         names = set(file.keys())
-    assert ("cls.predictions.bias" in names) == (settings.text_weight > 0)
+    assert ("cls.predictions.bias" in names) == (settings.text_weight > 0 and not settings.causal)
     assert ("cls.seq_relationship.bias" in names) == settings.next_sentence
     assert ("bert.pooler.dense.bias" in names) == settings.trains_pooler
     model = load_model(done.folder)
@@ -205,6 +208,29 @@ def test_a_budget_of_minutes_is_measured_once(text_file, tmp_path, cache, monkey
     assert pretrain(text_file, tmp_path / "out", settings, cache=cache).metrics["steps"] == 8  # (60 - 4 · 5) / 5
 
 
+def test_minutes_that_would_all_be_spent_on_measuring_are_refused(text_file, tmp_path, cache, monkeypatch):
+    module = sys.modules["pocketbert.pretraining.pretrain"]
+    monkeypatch.setattr(module, "time_steps", lambda learner: {"seconds_per_step": 1, "seconds_per_measurement": 10})
+    with pytest.raises(UserError, match="4 measurements.*fewer checkpoints"):
+        pretrain(text_file, tmp_path / "out", PretrainingSettings(**TOY, minutes=1), cache=cache)
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_changed_behind_a_name_is_noticed(text_file, tmp_path, cache, corpus):
+    def folder(seed: int) -> None:
+        config = Config(vocabulary=len(corpus.tokenizer), width=16, layers=1, heads=2, inner=16, positions=64)
+        save_model(Encoder(config, seed=seed), tmp_path / "teacher", corpus.tokenizer, overwrite=True)
+
+    values = {**TOY, "steps": 2, "teacher": str(tmp_path / "teacher"), "teacher_sentences": 40, "teacher_batch": 8}
+    folder(seed=1)
+    pretrain(text_file, tmp_path / "out", PretrainingSettings(**values), cache=cache)
+    folder(seed=2)
+    with pytest.raises(UserError, match="teacher_weights is"):
+        pretrain(text_file, tmp_path / "out", PretrainingSettings(**values), cache=cache)
+    with pytest.raises(UserError, match="inside the model's folder"):
+        pretrain(text_file, tmp_path / "new", PretrainingSettings(**values), cache=tmp_path / "new" / "cache")
+
+
 def test_wrong_settings_are_named():
     def refused(**values) -> str:
         with pytest.raises(UserError) as caught:
@@ -223,6 +249,10 @@ def test_wrong_settings_are_named():
     assert "nothing to learn" in refused(text_weight=0.0, next_sentence=False)
     assert "teacher_pooling" in refused(teacher_pooling="last")
     assert "share" in refused(share=2.0)
+    assert "--no-nsp" in refused(text_weight=0.0, teacher="minilm-l6")
+    assert "teacher_length 128" in refused(teacher="x", teacher_length=128, positions=64, max_length=64)
+    longest = PretrainingSettings(steps=5, teacher="x", text_weight=0.0, next_sentence=False, teacher_length=50).longest
+    assert longest == 50  # the text, of 128, is not read
     assert [default_rate(width) for width in (128, 256, 768)] == [1e-3, 6e-4, 2e-4]
     assert resolve(PretrainingSettings(steps=5), processes_here=64).threads == 1
 

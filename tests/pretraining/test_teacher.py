@@ -84,6 +84,27 @@ def test_a_killed_teacher_goes_on_with_the_next_chunk(corpus, teacher, tmp_path,
     assert len(calls) == 5  # and now all are
 
 
+def test_asking_for_more_adds_to_what_is_there_and_changes_no_bit(corpus, teacher, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "CHUNK", 16)
+    sentences = choose_sentences(corpus, 60, 40, seed=0)
+    assert (choose_sentences(corpus, 20, 40, seed=0) == sentences[:20]).all()
+    whole = np.array(sentence_vectors(teacher, corpus, sentences, tmp_path / "whole"))
+    few = np.array(sentence_vectors(teacher, corpus, sentences[:20], tmp_path / "grown"))
+    more = np.array(sentence_vectors(teacher, corpus, sentences, tmp_path / "grown"))
+    assert (more == whole).all()
+    assert (more[:16] == few[:16]).all()
+    other = choose_sentences(corpus, 60, 40, seed=1)  # under a name that is taken: made anew
+    again = np.array(sentence_vectors(teacher, corpus, other, tmp_path / "grown"))
+    assert (again == np.array(sentence_vectors(teacher, corpus, other, tmp_path / "other"))).all()
+
+
+def test_a_long_document_gives_no_more_than_its_share(corpus, monkeypatch):
+    monkeypatch.setattr(module, "MOST_OF_ONE", 2)
+    chosen = choose_sentences(corpus, 10_000, 40, seed=0)
+    document = np.searchsorted(corpus.firsts, chosen, side="right") - 1
+    assert np.bincount(document).max() == 2
+
+
 def test_lessons_give_a_sentence_with_its_vector(corpus, teacher, tmp_path):
     chosen = choose_sentences(corpus, 40, 40, seed=0)
     vectors = np.arange(40, dtype=np.float16)[:, None]  # a sentence's vector is its place in the list

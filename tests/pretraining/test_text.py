@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import time
 import tracemalloc
 
 import pytest
@@ -115,3 +116,26 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
     tracemalloc.stop()
     assert count == 25_000
     assert peak < 1_000_000 < path.stat().st_size
+
+
+def test_texts_without_capitals_and_without_spaces_have_sentences_too():
+    assert split_sentences("it was late. nobody came! why?") == ["it was late.", "nobody came!", "why?"]
+    assert split_sentences("It was e.g. late. nobody came") == ["It was e.g. late. nobody came"]
+    assert split_sentences("Было поздно. Никто не пришёл.") == ["Было поздно.", "Никто не пришёл."]
+    assert split_sentences("天色已晚。没有人来！为什么？") == ["天色已晚。", "没有人来！", "为什么？"]
+
+
+def test_what_is_too_long_for_a_sentence_is_cut_and_nothing_of_it_lost():
+    words = "word " * 1_000
+    pieces = split_sentences(words.strip())
+    assert max(map(len, pieces)) <= 600
+    assert " ".join(pieces) == words.strip()
+    assert "".join(split_sentences("字" * 2_000)) == "字" * 2_000
+
+
+def test_odd_runs_of_signs_take_no_longer_than_their_length():
+    started = time.perf_counter()
+    split_document("." * 200_000 + "A")
+    split_document("<p" + " " * 200_000)
+    split_document("\n" * 200_000)
+    assert time.perf_counter() - started < 5

@@ -205,10 +205,13 @@ def test_a_rate_that_the_first_seed_chose_is_kept_by_the_others(task, tmp_path):
 
 def test_a_rate_that_nobody_chose_is_a_failure_of_all_seeds(task, tmp_path):
     settings = pb.Settings(epochs=2, learning_rate=(1e-4, 3e-3), vocabulary=str(tmp_path / "no.txt"))
-    rows = [Row("toy", "tfidf"), Row("toy", "scratch", "tiny", settings, "lost", 2, keep_rate=True)]
+    rows = [Row("toy", "random", settings=settings, seeds=2, keep_rate=True)]  # has no rate: nothing to keep
+    rows += [Row("toy", "scratch", "tiny", settings, "lost", 2, keep_rate=True)]
     study = pb.Study(task, table=rows, out=tmp_path / "study").run(workers=1)
     assert ["no.txt" in failure["error"] for failure in study.results["failures"]] == [True, False]
     assert "chooses its rate" in study.results["failures"][1]["error"]
+    assert [row["name"] for row in study.results["rows"]] == ["random"]
+    study.plan()
 
 
 def test_a_full_disk_is_said_and_the_study_goes_on_when_there_is_room(tmp_path, reviews, model):

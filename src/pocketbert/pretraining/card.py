@@ -1,5 +1,6 @@
 """What a person reads about a pretrained model: the card (README.md) and the curve (report.html)."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ NOT_FLAGS = ("device", "threads")  # the machine's, not the model's
 
 def command(settings: PretrainingSettings, files: Sequence[str]) -> str:
     """The command that makes this model again: the files' names, and every setting that is not the usual one."""
-    words = ["pocketbert pretrain", *files]
+    words = ["pocketbert pretrain", *map(shlex.quote, files)]
     for field in fields(settings):
         value = getattr(settings, field.name)
         if value == field.default or field.name in NOT_FLAGS:
@@ -37,7 +38,7 @@ def write_card(path: Path, metrics: dict[str, Any], settings: PretrainingSetting
         f"# {path.parent.resolve().name}",
         "",
         f"A BERT of {shape.layers} layers, {shape.width} wide, {cost['parameters']:,} parameters, vocabulary "
-        f"{corpus['vocabulary']:,} ({'uncased' if settings.lowercase else 'cased'}), pretrained by pocketbert.",
+        f"{corpus['vocabulary']:,} ({'uncased' if corpus['lowercase'] else 'cased'}), pretrained by pocketbert.",
         "",
         "## How it was made",
         f"- Text: {', '.join(files)}: {corpus['documents']:,} documents, {corpus['sentences']:,} sentences, "
@@ -59,7 +60,7 @@ def write_card(path: Path, metrics: dict[str, Any], settings: PretrainingSetting
         *_held_out(metrics),
         "",
         "## Limits",
-        f"- Sequences in training had at most {settings.max_length} tokens; the vectors of later positions repeat the "
+        f"- Sequences in training had at most {settings.longest} tokens; the vectors of later positions repeat the "
         f"trained ones.",
         "- It knows the language of its texts, with their opinions and gaps, and nothing else.",
         "",
@@ -101,7 +102,7 @@ def _teacher(settings: PretrainingSettings) -> list[str]:
 def _held_out(metrics: dict[str, Any]) -> list[str]:
     held, baseline = metrics["held_out"], metrics["baseline"]
     if held["words"] is None:
-        return ["Not measured: the model was not trained to tell words."]
+        return ["Not measured: the model was not trained to tell words, or too little text was held out."]
     rows = [
         "| | loss | accuracy | without reading |",
         "|---|---|---|---|",

@@ -20,10 +20,10 @@ import numpy as np
 from pocketbert.errors import UserError
 from pocketbert.files import lock, new_folder, read_json, remove_leftovers, write_json, write_text
 from pocketbert.models import load_tokenizer
-from pocketbert.pretraining.text import read_documents
+from pocketbert.pretraining.text import kind_of, read_documents
 from pocketbert.tokenizer import Tokenizer
 
-FORMAT = 1  # raised when the same texts would give other arrays
+FORMAT = 2  # raised when the same texts would give other arrays
 CHUNK = 2_000_000  # characters tokenised at once
 LEAST_HELD = 2  # documents: a stranger's sentence needs another one
 
@@ -78,12 +78,12 @@ def word_shares(counts: np.ndarray) -> np.ndarray:
 
 
 def fingerprint_texts(files: Sequence[Path]) -> str:
-    """A hash of the files' bytes; their names and places do not matter."""
+    """A hash of the files' bytes and kinds; their names and places do not matter."""
     digest = hashlib.blake2b(digest_size=16)
     for path in files:
         try:
             with path.open("rb") as file:
-                digest.update(hashlib.file_digest(file, "blake2b").digest())
+                digest.update(f"{kind_of(path)} ".encode() + hashlib.file_digest(file, "blake2b").digest())
         except OSError as error:
             raise UserError(f"{path}: cannot read: {error.strerror}") from None
     return digest.hexdigest()
@@ -93,7 +93,7 @@ def open_corpus(
     files: Sequence[Path], reading: Reading, cache: Path, *, seed: int = 0, say: Say | None = None
 ) -> Corpus:
     """The corpus of these texts: found in `cache`, or built there. `seed` draws a vocabulary's sample."""
-    given = None if reading.vocabulary is None else _given_tokenizer(reading.vocabulary)
+    given = None if reading.vocabulary is None else given_tokenizer(reading.vocabulary)
     spelled = f"learn {reading.vocabulary_size} {reading.vocabulary_sample} {reading.lowercase} {seed}"
     parts = (FORMAT, fingerprint_texts(files), reading.fields, reading.held_out, given.to_json() if given else spelled)
     name = hashlib.blake2b(repr(parts).encode(), digest_size=12).hexdigest()
@@ -123,7 +123,8 @@ def _open(folder: Path) -> Corpus:
     return Corpus(arrays["ids"], arrays["starts"], firsts, held, Tokenizer.from_folder(folder), about, folder.name)
 
 
-def _given_tokenizer(name: str) -> Tokenizer:
+def given_tokenizer(name: str) -> Tokenizer:
+    """The one of a model, a folder or a vocab.txt."""
     if Path(name).is_file():
         return Tokenizer.from_vocabulary_file(Path(name))
     return load_tokenizer(name)
@@ -192,7 +193,7 @@ def _build(files: Sequence[Path], reading: Reading, tokenizer: Tokenizer, part: 
                 say(f"tokenised {told / 1e6:,.0f} million tokens")
     if len(firsts) < 2:
         raise UserError(_nothing(files))
-    _refuse_too_little(files, len(firsts) - 1, len(starts) - 1)
+    _refuse_too_little(files, len(set(hashes)), len(starts) - 1)
     held = _held_out(np.array(hashes, dtype=np.uint64), reading.held_out)
     np.array(starts, dtype="<i8").tofile(part / "starts")
     np.array(firsts, dtype="<i8").tofile(part / "firsts")
@@ -206,15 +207,18 @@ def _build(files: Sequence[Path], reading: Reading, tokenizer: Tokenizer, part: 
         "documents": len(firsts) - 1,
         "held_out_documents": int(held.sum()),
         "vocabulary": len(tokenizer),
+        "lowercase": bool(tokenizer.settings()["do_lower_case"]),
         "files": [{"name": path.name, "bytes": path.stat().st_size} for path in files],
     }
     write_json(part / "corpus.json", about)
 
 
 def _held_out(hashes: np.ndarray, share: float) -> np.ndarray:
-    """The documents with the lowest hashes: the share asked for, but at least two."""
-    count = max(LEAST_HELD, round(share * len(hashes)))
-    return hashes <= np.partition(hashes, count - 1)[count - 1]
+    """The documents with the lowest hashes, copies with them: the share asked for, but at least two different ones."""
+    different, copies = np.unique(hashes, return_counts=True)  # sorted
+    enough = int(np.searchsorted(np.cumsum(copies), round(share * len(hashes)))) + 1
+    last = min(max(LEAST_HELD, enough), len(different) - LEAST_HELD) - 1
+    return hashes <= different[last]
 
 
 def _refuse_too_little(files: Sequence[Path], documents: int, sentences: int) -> None:
@@ -222,8 +226,8 @@ def _refuse_too_little(files: Sequence[Path], documents: int, sentences: int) ->
         raise UserError(f"{files[0]}: one line of text is no corpus; give many sentences of many documents")
     if documents < 2 * LEAST_HELD:
         raise UserError(
-            f"{_named(files)}: {documents} documents; at least {2 * LEAST_HELD} are needed, some are held out whole. "
-            f"Give more files, JSON lines, or part documents by two blank lines"
+            f"{_named(files)}: {documents} different documents; at least {2 * LEAST_HELD} are needed, some are held out "
+            f"whole. Give more files, JSON lines, or part documents by two blank lines"
         )
 
 

@@ -141,10 +141,10 @@ class Examples:
         nothing = np.zeros(len(chosen), dtype=np.int64)
         if not self.drawing.next_sentence:
             return begin, np.minimum(end - begin, room), begin, nothing, nothing
-        # A document's last stretch loses a part of its last sentence: the others end inside one, too.
-        at_the_end = end == self.document_ends[self.document[first]]
+        # A stretch that would end with a whole sentence loses a part of it: strangers end inside one, too.
+        whole = end <= begin + self.room
         loss = (random.random(len(chosen)) * (end - self.begins[last - 1])).astype(np.int64)
-        end = np.minimum(end - np.where(at_the_end, loss, 0), begin + self.room)
+        end = np.minimum(end - np.where(whole, loss, 0), begin + self.room)
         parted = first + 1 + (random.random(len(chosen)) * (last - first - 1)).astype(np.int64)
         middle = self.begins[parted]
         a, b = _fit(middle - begin, end - middle, room)

@@ -72,7 +72,9 @@ class PretrainingLearner:
         for step in range(begin, end):
             sums += self.step(step)
             tick((step - begin + 1) * self.settings.batch_size)
-        self.group.add_up([sums[:2]])  # the teacher's losses are of all rows already
+        of_text = sums[:2].to(self.settings.device)
+        self.group.add_up([of_text])  # the teacher's losses are of all rows already
+        sums[:2] = of_text.cpu()
         means = (sums / (end - begin)).tolist()
         if not all(map(math.isfinite, means)):
             raise UserError(

@@ -14,7 +14,7 @@ from pocketbert.pretraining.corpus import Corpus, Say, open_corpus, word_shares
 from pocketbert.pretraining.examples import Batch, Examples
 from pocketbert.pretraining.objective import Student
 from pocketbert.pretraining.settings import PretrainingSettings
-from pocketbert.pretraining.teacher import Lessons, Teacher, choose_sentences, sentence_vectors, word_table
+from pocketbert.pretraining.teacher import CHUNK, Lessons, Teacher, choose_sentences, sentence_vectors, word_table
 from pocketbert.training.loop import derived_seed
 from pocketbert.training.machine import has_bfloat16
 from pocketbert.training.settings import BFLOAT16_PAYS
@@ -80,12 +80,24 @@ def prepare(
 
 
 def _lessons(corpus: Corpus, settings: PretrainingSettings, teacher: Teacher, cache: Path, say: Say) -> Lessons:
-    chosen = choose_sentences(corpus, settings.teacher_sentences, settings.teacher_length, settings.seed)
+    size, length = settings.teacher_batch, settings.teacher_length
+    whole = -(-settings.teacher_sentences // CHUNK) * CHUNK  # in whole chunks, so that a later run can add to them
+    drawn = choose_sentences(corpus, whole, length, settings.seed)
     pays = teacher.width >= BFLOAT16_PAYS and has_bfloat16()
     precision = "bfloat16" if pays else "float32"
-    vectors = sentence_vectors(teacher, corpus, chosen, cache, precision=precision, device=settings.device, say=say)
-    size, length = settings.teacher_batch, settings.teacher_length
-    return Lessons(corpus, chosen, vectors, batch_size=size, max_length=length, seed=settings.seed)
+    vectors = sentence_vectors(
+        teacher,
+        corpus,
+        drawn,
+        cache,
+        drawn=(settings.seed, length),
+        max_length=2 * length,  # its tokens may be shorter than ours
+        precision=precision,
+        device=settings.device,
+        say=say,
+    )
+    chosen = drawn[: settings.teacher_sentences]
+    return Lessons(corpus, chosen, vectors[: len(chosen)], batch_size=size, max_length=length, seed=settings.seed)
 
 
 def held_batches(corpus: Corpus, settings: PretrainingSettings) -> list[Batch]:

@@ -4,6 +4,7 @@ In order: lock, settings, corpus, the teacher's vectors, the budget in steps, th
 numbers, the card; the manifest last.
 """
 
+import hashlib
 import json
 import os
 import time
@@ -15,7 +16,8 @@ from typing import Any
 from pocketbert import __version__, folders
 from pocketbert.errors import UserError
 from pocketbert.files import home, lock, read_json, write_json, write_text
-from pocketbert.pretraining.corpus import Say, fingerprint_texts
+from pocketbert.models import weights_fingerprint
+from pocketbert.pretraining.corpus import Say, fingerprint_texts, given_tokenizer
 from pocketbert.pretraining.distributed import Processes, processes
 from pocketbert.pretraining.folder import BUDGET, CURVE, PretrainedFolder, load_pretrained
 from pocketbert.pretraining.learner import Measured, PretrainingLearner, part_length, time_steps
@@ -52,11 +54,14 @@ def pretrain(
     folder = Path(out)
     files = find_files([corpus] if isinstance(corpus, str | os.PathLike) else corpus)
     teacher = None if settings.teacher is None else find_teacher(settings.teacher)
+    behind = _behind_names(settings, teacher)
     kept = home() / "pretraining" if cache is None else Path(cache)
     folders.refuse_strangers(folder, "pretraining")
+    if kept.resolve().is_relative_to(folder.resolve()):
+        raise UserError(f"cache: {kept} is inside the model's folder; name another")
     with processes(settings.device) as group:
         settings = resolve(settings, processes_here=group.here)
-        job = Job(folder, files, settings, teacher, kept, group, report if group.first else None, say)
+        job = Job(folder, files, settings, teacher, behind, kept, group, report if group.first else None, say)
         group.wait()  # until all have looked at the folder
         with computing(settings.threads):
             if not group.first:
@@ -73,6 +78,7 @@ class Job:
     files: list[Path]
     settings: PretrainingSettings
     teacher: Teacher | None
+    behind_names: dict[str, str | None]
     cache: Path
     group: Processes
     report: Report | None
@@ -96,6 +102,8 @@ def _lead(job: Job) -> PretrainedFolder:
         "pocketbert": __version__,
         "corpus": fingerprint_texts(job.files),
         "files": names,
+        "processes": job.group.count,
+        **job.behind_names,
         "settings": settings.to_dict(),
     }
     there = read_json(folder / folders.SETTINGS) if (folder / folders.SETTINGS).is_file() else None
@@ -125,6 +133,15 @@ def _lead(job: Job) -> PretrainedFolder:
     job.checkpoint.unlink(missing_ok=True)
     job.group.wait()
     return load_pretrained(folder)
+
+
+def _behind_names(settings: PretrainingSettings, teacher: Teacher | None) -> dict[str, str | None]:
+    """Hashes of what settings only name: should it change, the run does not go on with something else."""
+    vocabulary = None if settings.vocabulary is None else given_tokenizer(settings.vocabulary).to_json()
+    return {
+        "vocabulary_content": None if vocabulary is None else hashlib.sha256(vocabulary.encode()).hexdigest(),
+        "teacher_weights": None if teacher is None else weights_fingerprint(teacher.model.encoder()),
+    }
 
 
 def _follow(job: Job) -> PretrainedFolder:
@@ -163,6 +180,12 @@ def _budget(job: Job, prepared: Prepared) -> int:
         job.tell("measuring how long a step takes")
         known = dict(time_steps(_learner(job, prepared, steps=1_000)))
         left = settings.minutes * 60 - settings.checkpoints * known["seconds_per_measurement"]
+        if left < settings.minutes * 30:
+            each = known["seconds_per_measurement"]
+            raise UserError(
+                f"minutes: {settings.checkpoints} measurements of held-out text of {each:.1f} s each would take more "
+                f"than half of them; use fewer checkpoints, or more minutes"
+            )
         steps = int(left / known["seconds_per_step"])
     steps = int(group.agree(float(max(1, steps))))
     if group.first:
@@ -185,6 +208,9 @@ def _learner(job: Job, prepared: Prepared, steps: int) -> PretrainingLearner:
 def _train(job: Job, prepared: Prepared) -> Outcome:
     settings, steps = job.settings, _budget(job, prepared)
     config = settings.shape(len(prepared.corpus.tokenizer))
+    there = job.checkpoint.stat().st_size if job.checkpoint.is_file() else 0
+    if there != int(job.group.agree(float(there))):
+        raise UserError(f"{job.folder}: several processes need one folder that all of them see")
     job.tell(
         f"{settings.size}: {config.layers} layers, {config.width} wide; {steps:,} steps of {settings.batch_size} rows, "
         f"rate {settings.learning_rate:g}, {settings.precision}, {job.group.count} x {settings.threads} threads"

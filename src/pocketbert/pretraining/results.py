@@ -32,12 +32,13 @@ def write_model(folder: Path, prepared: Prepared, weights: dict[str, Tensor], se
     student = prepared.student(settings)
     student.load_state_dict(weights, strict=False)
     model = student.model
-    _repeat_positions(model.encoder, settings.max_length)
+    _repeat_positions(model.encoder, settings.longest)
     tensors = hugging_face_tensors(model, torch.float16 if settings.half else torch.float32)
     for ours, theirs in PARTS.items():
-        if not trains(ours, settings):
+        told_nothing = settings.causal and ours == "model.words."  # the next word, not the one at a [MASK]
+        if told_nothing or not trains(ours, settings):
             tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(theirs)}
-    architecture = "BertForPreTraining" if settings.text_weight > 0 else "BertModel"
+    architecture = "BertForPreTraining" if settings.text_weight > 0 and not settings.causal else "BertModel"
     write_json(folder / "config.json", {"architectures": [architecture], **model.encoder.config.to_hugging_face()})
     with new_file(folder / WEIGHTS) as part:
         save_file(tensors, part, metadata={"format": "pt"})

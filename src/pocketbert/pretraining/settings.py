@@ -16,7 +16,7 @@ from pocketbert.training.settings import check_device, usable_cores
 POOLINGS = ("mean", "pooler")
 BUDGETS = ("steps", "tokens", "minutes")
 PRECISIONS = ("float32", "bfloat16")
-BFLOAT16_PAYS = 128  # width from which; lower than in fine-tuning, as the products over the vocabulary are large
+BFLOAT16_FROM = 128  # width from which; lower than in fine-tuning, as the products over the vocabulary are large
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,8 @@ class PretrainingSettings:
             raise UserError("fields: name at least one field of the JSON lines")
         if self.max_length > self.positions:
             raise UserError(f"max_length {self.max_length} is more than the {self.positions} positions")
+        if self.distils and self.teacher_length > self.positions:
+            raise UserError(f"teacher_length {self.teacher_length} is more than the {self.positions} positions")
         if self.seed >= 2**32:
             raise UserError(f"seed: {self.seed} is too large; at most {2**32 - 1}")
         for name, value, allowed in (
@@ -118,6 +120,11 @@ class PretrainingSettings:
     def reads(self) -> bool:
         """Does it learn from the text itself?"""
         return self.text_weight > 0
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest sequence that is read; later positions stay untrained."""
+        return max(self.max_length if self.reads else 0, self.teacher_length if self.distils else 0)
 
     @property
     def trains_pooler(self) -> bool:
@@ -184,7 +191,7 @@ def resolve(settings: PretrainingSettings, *, processes_here: int = 1) -> Pretra
     if settings.learning_rate is None:
         changes["learning_rate"] = default_rate(width)
     if settings.precision is None:
-        changes["precision"] = "bfloat16" if width >= BFLOAT16_PAYS and has_bfloat16() else "float32"
+        changes["precision"] = "bfloat16" if width >= BFLOAT16_FROM and has_bfloat16() else "float32"
     return replace(settings, **changes)
 
 

@@ -29,6 +29,7 @@ from pocketbert.training.network import mean_pool, read_all
 
 CHUNK = 4_096  # sentences between two savings
 LEAST_TOKENS = 4  # shorter ones say too little to be told apart
+FORMAT = 1  # of kept vectors; raised when other sentences would be drawn
 MOST_OF_ONE = 200  # sentences of a document, so that a few long books do not drown the rest
 SAMPLE, ORDER = 21, 22  # what a derived seed is for
 
@@ -130,16 +131,20 @@ def sentence_vectors(
     sentences: np.ndarray,
     cache: Path,
     *,
+    drawn: tuple[int, int] = (0, 0),
     max_length: int = 128,
     precision: str = "float32",
     device: str = "cpu",
     say: Say | None = None,
 ) -> np.ndarray:
-    """The teacher's vectors of these sentences: mean over the tokens, length one. Kept in `cache`, made in chunks."""
+    """The teacher's vectors of these sentences: mean over the tokens, length one. Kept in `cache`, made in chunks.
+
+    `drawn` says how the sentences were drawn (seed, length): what was drawn so before is the beginning of these.
+    """
     encoder = teacher.model.encoder().eval().to(device)
     tokens = corpus.tokenizer.tokens
     parts = (weights_fingerprint(encoder), teacher.tokenizer.to_json(), corpus.name, max_length, precision)
-    key = hashlib.blake2b(repr((*parts, sentences[:2].tolist())).encode(), digest_size=12).hexdigest()
+    key = hashlib.blake2b(repr((*parts, FORMAT, drawn)).encode(), digest_size=12).hexdigest()
     folder = cache / f"vectors-{key}"
     path, shape = folder / "vectors", (len(sentences), teacher.width)
     if _done(folder, sentences, teacher.width) < len(sentences):
@@ -179,18 +184,20 @@ def _done(folder: Path, sentences: np.ndarray, width: int) -> int:
 def _write_chunks(
     folder: Path, vectors: Callable[[np.ndarray], np.ndarray], sentences: np.ndarray, width: int, say: Say | None
 ) -> None:
-    """Append chunk after chunk; what a killed writer left of one is cut off first."""
-    done = _done(folder, sentences, width)
+    """Append chunk after chunk; what a killed writer left of one is cut off first.
+
+    A chunk is read in batches of its own, so how many were asked for at a time changes no bit.
+    """
+    done = _done(folder, sentences, width) // CHUNK * CHUNK
     with (folder / "sentences").open("ab") as names, (folder / "vectors").open("ab") as file:
         names.truncate(8 * done)
         file.truncate(2 * width * done)
         for begin in range(done, len(sentences), CHUNK):
             chunk = sentences[begin : begin + CHUNK]
-            file.write(vectors(chunk).astype("<f2").tobytes())
-            names.write(chunk.astype("<i8").tobytes())
-            for written in (file, names):
+            for written, content in ((file, vectors(chunk).astype("<f2")), (names, chunk.astype("<i8"))):
+                written.write(content.tobytes())
                 written.flush()
-                os.fsync(written.fileno())
+                os.fsync(written.fileno())  # the vectors are there before they are named
             if say is not None:
                 say(f"teacher's vectors: {begin + len(chunk):,} of {len(sentences):,} sentences")
 

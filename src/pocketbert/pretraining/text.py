@@ -19,6 +19,7 @@ from pocketbert.errors import UserError
 TEXT, JSON_LINES = (".txt", ".text"), (".jsonl", ".ndjson")
 LONG_DOCUMENT = 20_000  # characters after which a .txt document ends at its next paragraph
 LONGEST_LINE = 64 * 2**20  # bytes; a longer line is no text
+LONGEST_SENTENCE = 600  # characters; a longer one is cut, so that all of it is read
 HARD_WRAPPED = 100  # lines that were cut to a page's width are at most so wide
 
 # After these, a full stop and a capital do not end a sentence.
@@ -28,9 +29,9 @@ _WORDS = """
     nov dec
 """
 ABBREVIATIONS = frozenset(_WORDS.split())
-_BREAK = re.compile(r"<\s*(?:br|/?p)\s*/?\s*>", re.IGNORECASE)
+_BREAK = re.compile(r"<\s*+(?:br|/?p)\s*+/?\s*+>", re.IGNORECASE)
 _SPACES = re.compile(r"\s+")
-_END = re.compile(r"""[.!?…]+["'”’)\]]*\s+(?=["'“‘(\[`$£€]*[A-Z0-9À-Þ])""")
+_END = re.compile(r"""(?<![.!?…])[.!?…]++["'”’)\]]*+\s++(?=["'“‘(\[`$£€]*+(\w))|[。！？]++["'”’」』）]*+\s*+(?=\S)""")
 _INITIALS = re.compile(r"(?:[A-Za-z]\.)*[A-Za-z]")
 _NO_CONTROLS = {code: None if code else " " for code in [*range(0x20), *range(0x7F, 0xA0), 0xAD, 0xFEFF]}
 _NO_CONTROLS.update({ord("\t"): " ", ord("\n"): "\n", ord("\r"): "\n", ord("\v"): "\n", ord("\f"): "\n", 0x85: "\n"})
@@ -42,13 +43,13 @@ def find_files(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
     for given in paths:
         path = Path(given).expanduser()
         if path.is_dir():
-            inside = sorted(file for file in path.rglob("*") if file.is_file() and _kind(file) is not None)
+            inside = sorted(file for file in path.rglob("*") if file.is_file() and kind_of(file) is not None)
             if not inside:
                 raise UserError(f"{path}: no .txt, .jsonl or .gz of these in this folder")
             found += inside
         elif not path.is_file():
             raise UserError(f"{path}: no such file or folder")
-        elif _kind(path) is None:
+        elif kind_of(path) is None:
             raise UserError(f"{path}: a corpus is .txt, .jsonl (JSON lines) or .gz of these; rename or convert it")
         else:
             found.append(path)
@@ -57,7 +58,7 @@ def find_files(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
     return found
 
 
-def _kind(path: Path) -> str | None:
+def kind_of(path: Path) -> str | None:
     """What a name promises: "text", "json" or nothing we read."""
     name = path.name.lower().removesuffix(".gz")
     return "text" if name.endswith(TEXT) else "json" if name.endswith(JSON_LINES) else None
@@ -73,7 +74,7 @@ def read_documents(files: Sequence[Path], fields: Sequence[str] = ("text",)) -> 
 
 
 def _documents(path: Path, fields: Sequence[str]) -> Iterator[str]:
-    if _kind(path) == "json":
+    if kind_of(path) == "json":
         yield from _json_documents(path, fields)
         return
     lines: list[str] = []
@@ -86,7 +87,8 @@ def _documents(path: Path, fields: Sequence[str]) -> Iterator[str]:
             blank = 0
         else:
             blank += 1
-        lines.append(line)
+        if blank <= 2:
+            lines.append(line)
         length += len(line)
         # Files without blank lines (a sentence a line, a text a line) have to end somewhere, too.
         if length >= 4 * LONG_DOCUMENT:
@@ -187,17 +189,32 @@ def _unwrap(block: list[str]) -> Iterator[str]:
 
 
 def split_sentences(paragraph: str) -> list[str]:
-    """Cut after . ! ? … where a capital or a digit follows; not after titles, initials, list numbers."""
+    """Cut after . ! ? … where no small letter follows; not after titles, initials, list numbers.
+
+    In a paragraph without capitals, a small letter may begin a sentence, too.
+    """
     sentences, begin = [], 0
+    has_capitals = any(map(str.isupper, paragraph))
     for match in _END.finditer(paragraph):
+        following = match[1] or ""
+        if has_capitals and following.islower():
+            continue
         if match.group()[0] == "." and _goes_on(paragraph[begin : match.start()], paragraph[match.end()]):
             continue
-        sentences.append(paragraph[begin : match.end()].strip())
+        sentences += _cut(paragraph[begin : match.end()].strip())
         begin = match.end()
-    rest = paragraph[begin:].strip()
-    if rest:
-        sentences.append(rest)
-    return sentences
+    return sentences + _cut(paragraph[begin:].strip())
+
+
+def _cut(sentence: str) -> list[str]:
+    """A sentence as it is; one too long to be a sentence in pieces, cut at spaces where there are any."""
+    pieces = []
+    while len(sentence) > LONGEST_SENTENCE:
+        place = sentence.rfind(" ", LONGEST_SENTENCE // 2, LONGEST_SENTENCE)
+        place = place if place > 0 else LONGEST_SENTENCE
+        pieces.append(sentence[:place].strip())
+        sentence = sentence[place:].strip()
+    return [*pieces, sentence] if sentence else pieces
 
 
 def _goes_on(before: str, following: str) -> bool:

@@ -27,6 +27,7 @@ from pocketbert.training.settings import Settings
 THREADS = 1  # a run, on a CPU: runs side by side use the cores better than threads do
 OVERHEAD = 4e-4  # seconds an example costs beside its matrix products
 SHARE = 0.45  # of the machine's peak that training reaches
+KEPT = "the rate was chosen on the first seed and kept"
 START = 1.0  # seconds to begin and end a run
 
 
@@ -49,6 +50,8 @@ class Row:
             raise UserError(f"seeds: {self.seeds!r} is not a whole number from 1 to 100000")
         if not get_method(self.method).seeded:
             object.__setattr__(self, "seeds", 1)
+        if self.keep_rate and KEPT not in (self.note or ""):
+            object.__setattr__(self, "note", "; ".join(filter(None, [self.note, KEPT])))
         if not self.name:
             object.__setattr__(self, "name", f"{self.method} {short_name(self.model)}" if self.model else self.method)
 
@@ -89,8 +92,9 @@ class Plan:
     def settled(self, chosen_rate: Callable[[str], float | None]) -> "Plan":
         """This plan with the rates that are known by now; `chosen_rate` tells that of a run's folder, or None."""
         runs = []
+        known = {folder: chosen_rate(folder) for folder in {run.waits_for for run in self.runs} if folder}
         for run in self.runs:
-            rate = None if run.waits_for is None else chosen_rate(run.waits_for)
+            rate = None if run.waits_for is None else known[run.waits_for]
             if rate is not None:
                 settings = replace(run.settings, learning_rate=rate)
                 run = _run(run.row, self.rows[run.row], self.identities[run.row], settings, run.seconds)
@@ -197,7 +201,7 @@ def make_plan(rows: Sequence[Row], tasks: dict[str, Task], said: Sequence[str] =
             _run(number, row, identities[-1], replace(settings, seed=settings.seed + seed), seconds)
             for seed in range(row.seeds)
         ]
-        if row.keep_rate and len(settings.rates) > 1:
+        if row.keep_rate and not row.baseline and len(settings.rates) > 1:
             each = seconds / len(settings.rates)
             own[1:] = [replace(run, waits_for=own[0].folder, seconds=each) for run in own[1:]]
         runs += own

@@ -36,7 +36,7 @@ def gather(plan: Plan, store: Store, failures: Sequence[tuple[PlannedRun, str]] 
         for number, row in enumerate(plan.rows):
             if row.task != name:
                 continue
-            runs = [run for run in plan.of_row(number) if store.finished(run)]
+            runs = [run for run in plan.of_row(number) if not run.waits_for and store.finished(run)]
             if not runs:
                 continue
             about, correct, confident = _row(row, runs, store, task, split)
