@@ -226,8 +226,8 @@ def _refuse_too_little(files: Sequence[Path], documents: int, sentences: int) ->
         raise UserError(f"{files[0]}: one line of text is no corpus; give many sentences of many documents")
     if documents < 2 * LEAST_HELD:
         raise UserError(
-            f"{_named(files)}: {documents} different documents; at least {2 * LEAST_HELD} are needed, some are held out "
-            f"whole. Give more files, JSON lines, or part documents by two blank lines"
+            f"{_named(files)}: {documents} different documents; at least {2 * LEAST_HELD} are needed, some are held "
+            f"out whole. Give more files, JSON lines, or part documents by two blank lines"
         )
 
 
