@@ -242,12 +242,15 @@ def test_ctrl_c_stops_the_workers_too(tmp_path, reviews):
     process = command(
         "study", reviews, "--models", "mini", "--epochs", "50", "--out", tmp_path / "study", home=tmp_path / "home"
     )
-    for _ in range(200):
+    for _ in range(600):
         if list(tmp_path.glob("study/runs/*scratch*")):
             break
         time.sleep(0.1)
+    else:
+        process.kill()
+        pytest.fail(f"no run began within a minute: {process.communicate()}")
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in err
     with Store(tmp_path / "study").writing():
