@@ -250,7 +250,7 @@ def test_ctrl_c_stops_the_workers_too(tmp_path, reviews):
         process.kill()
         pytest.fail(f"no run began within a minute: {process.communicate()}")
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=30)
     assert process.returncode == 130
     assert "Traceback" not in err
     with Store(tmp_path / "study").writing():
