@@ -13,6 +13,7 @@ from pocketbert.checkpoints import save_model
 from pocketbert.config import Config
 from pocketbert.encoder import Encoder
 from pocketbert.pretraining.corpus import Reading, open_corpus
+from pocketbert.tokenizer import Tokenizer
 
 TOPICS = [
     ["ship", "sea", "storm", "captain", "sail", "harbour", "wave", "crew"],
@@ -80,4 +81,14 @@ def teacher(tmp_path_factory, corpus):
     config = Config(vocabulary=len(corpus.tokenizer), width=40, layers=1, heads=4, inner=64, positions=64)
     folder = tmp_path_factory.mktemp("teacher") / "big"
     save_model(Encoder(config, seed=4), folder, corpus.tokenizer)
+    return str(folder)
+
+
+@pytest.fixture(scope="session")
+def big_teacher(tmp_path_factory):
+    """One that cuts words up otherwise."""
+    tokenizer = Tokenizer.learn(make_documents(80, seed=9), size=100)
+    config = Config(vocabulary=len(tokenizer), width=48, layers=2, heads=4, inner=64, positions=64)
+    folder = tmp_path_factory.mktemp("teacher") / "bigger"
+    save_model(Encoder(config, seed=4), folder, tokenizer)
     return str(folder)

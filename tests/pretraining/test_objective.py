@@ -1,6 +1,7 @@
 """The losses, against the written formulas and against `transformers`."""
 
 import numpy as np
+import pytest
 import torch
 from conftest import VOCABULARY, hugging_face_bert, random_batch
 from torch.nn import functional as F
@@ -11,6 +12,7 @@ from pocketbert.heads import Pretraining
 from pocketbert.models import load_pretraining
 from pocketbert.pretraining.distributed import Processes
 from pocketbert.pretraining.examples import Batch
+from pocketbert.pretraining.lessons import Lesson, Words
 from pocketbert.pretraining.objective import Student, distillation, read_batch
 
 SMALL = Config(vocabulary=50, width=24, layers=2, heads=3, inner=40, positions=32)
@@ -113,15 +115,33 @@ def test_agreeing_with_the_teacher_costs_nothing_and_differing_what_the_formula_
     given = random_batch(_Sizes, rows=5, length=9, seed=2)
     batch = {name: given[name] for name in ("input_ids", "attention_mask")}
     with torch.no_grad():
-        own = student.sentence_vectors(**batch)
+        own, _ = student.read_sentences(**batch)
         student.projection.weight.copy_(torch.eye(24))
-        agreed = distillation(student, batch, F.normalize(own, dim=1), Processes())
+        none, *agreed = distillation(student, Lesson(batch, F.normalize(own, dim=1), None), Processes())
+        assert none is None
         assert max(value.item() for value in agreed) < 1e-6
         teacher = F.normalize(torch.randn(5, 24, generator=torch.Generator().manual_seed(1)), dim=1)
-        cosine, similarity = distillation(student, batch, teacher, Processes())
+        _, cosine, similarity = distillation(student, Lesson(batch, teacher, None), Processes())
     unit = F.normalize(own, dim=1)
     assert abs(cosine.item() - (1 - (unit * teacher).sum(dim=1)).mean().item()) < 1e-6
     expected = np.mean([(unit[i] @ unit[j] - teacher[i] @ teacher[j]).item() ** 2 for i in range(5) for j in range(5)])
     assert abs(similarity.item() - expected) < 1e-6
-    pooled = Student(student.model, 24, "pooler", seed=3).eval().sentence_vectors(**batch)
+    pooled, _ = Student(student.model, 24, "pooler", seed=3).eval().read_sentences(**batch)
     assert torch.allclose(pooled, student.model.encoder(**batch).pooler_output, atol=1e-5)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "pooler"])
+def test_the_distance_of_words_is_what_the_formula_says(pooling):
+    """Three words of a batch of two sentences: tokens 1 and 2, token 3, and token 1 of the second."""
+    student = Student(Pretraining(Encoder(SMALL, seed=1), seed=2), 20, pooling, seed=3, of_words=True).eval()
+    given = random_batch(_Sizes, rows=2, length=9, seed=2)
+    batch = {name: given[name] for name in ("input_ids", "attention_mask")}
+    taught = torch.randn(3, 20, generator=torch.Generator().manual_seed(1))
+    words = Words(torch.tensor([1, 2, 3, 10]), torch.tensor([0, 0, 1, 2]), taught, everywhere=4)
+    with torch.no_grad():
+        told, _, _ = distillation(student, Lesson(batch, F.normalize(torch.randn(2, 20), dim=1), words), Processes())
+        states = student.model.encoder(**batch).last_hidden_state
+        own = torch.stack([(states[0, 1] + states[0, 2]) / 2, states[0, 3], states[1, 1]])
+        projected = student.word_projection(own)
+    expected = sum(1 - F.cosine_similarity(projected[i], taught[i], dim=0).item() for i in range(3)) / 4
+    assert abs(told.item() - expected) < 1e-5

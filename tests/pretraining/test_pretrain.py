@@ -117,7 +117,7 @@ pretrain(text, out, PretrainingSettings(**json.loads(settings)), cache=cache, sa
 @pytest.mark.skipif(os.name == "nt", reason="no kill -9")
 def test_after_kill_9_it_goes_on_to_the_same_bits(text_file, tmp_path, cache, teacher):
     chosen = {**TOY, "steps": 21, "dropout": 0.1, "teacher": teacher, "teacher_words": True, "teacher_batch": 8,
-              "teacher_sentences": 50}  # fmt: skip
+              "teacher_sentences": 50, "teacher_layer": 1}  # fmt: skip
     settings = PretrainingSettings(**chosen)
     undisturbed = pretrain(text_file, tmp_path / "undisturbed", settings, cache=cache)
     killed = run(text_file, tmp_path / "killed", cache, json.dumps(chosen), program=("-c", KILLED))
@@ -141,7 +141,7 @@ def test_after_kill_9_it_goes_on_to_the_same_bits(text_file, tmp_path, cache, te
 
 def test_two_processes_learn_what_one_does(text_file, tmp_path, cache, teacher):
     arguments = [text_file, *FLAGS, "--steps", 12, "--cache", cache, "--teacher", teacher, "--teacher-sentences", 50,
-                 "--teacher-batch", 7, "--precision", "float32"]  # fmt: skip
+                 "--teacher-batch", 7, "--teacher-layer", 1, "--precision", "float32"]  # fmt: skip
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -168,6 +168,7 @@ def test_two_processes_learn_what_one_does(text_file, tmp_path, cache, teacher):
         {"whole_word": True, "next_sentence": False},
         {"text_weight": 0.0, "next_sentence": False, "teacher": True},
         {"teacher": True, "teacher_pooling": "pooler", "next_sentence": False},
+        {"teacher": True, "teacher_layer": 1, "cosine_weight": 0.0, "similarity_weight": 0.0, "next_sentence": False},
         {"precision": "bfloat16"},
         {"tokens": 3_000},
         {"minutes": 0.03},
@@ -245,7 +246,8 @@ def test_wrong_settings_are_named():
     assert "batch_size: 0" in refused(batch_size=0)
     assert "learning_rate" in refused(learning_rate=0.0)
     assert "--no-nsp" in refused(causal=True)
-    assert "needs a teacher" in refused(teacher_words=True)
+    assert "teacher_words needs a teacher" in refused(teacher_words=True)
+    assert "teacher_layer needs a teacher" in refused(teacher_layer=1)
     assert "nothing to learn" in refused(text_weight=0.0, next_sentence=False)
     assert "teacher_pooling" in refused(teacher_pooling="last")
     assert "share" in refused(share=2.0)

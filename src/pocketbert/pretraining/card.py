@@ -91,6 +91,12 @@ def _teacher(settings: PretrainingSettings) -> list[str]:
             f"{settings.cosine_weight:g}), squared difference of similarities (weight {settings.similarity_weight:g}); "
             f"the text's own losses have weight {settings.text_weight:g}."
         )
+    if settings.learns_states:
+        lines.append(
+            f"- The states of every word in the teacher's layer {settings.teacher_layer}, standardised, are learned by "
+            f"the last layer's (both averaged over a word's pieces): cosine distance after another projection (weight "
+            f"{settings.states_weight:g})."
+        )
     if settings.teacher_words:
         lines.append(
             f"- The word table started from {settings.teacher}'s word vectors, averaged over its pieces and reduced by "
@@ -136,6 +142,7 @@ def write_curve(path: Path, metrics: dict[str, Any], settings: PretrainingSettin
         ("Held-out next sentence: share right", "held_next_sentence_accuracy", baseline["next_sentence_accuracy"]),
         ("Teacher: cosine distance", "cosine", None),
         ("Teacher: squared difference of similarities", "similarity", None),
+        ("Teacher: cosine distance of words' states", "states", None),
     ]
     drawn = [
         Markup("{}{}").format(tag("h2", title), _chart([(row["step"], row[name]) for row in curve], level))

@@ -18,14 +18,15 @@ from pocketbert.errors import UserError
 from pocketbert.pretraining.corpus import word_shares
 from pocketbert.pretraining.distributed import Processes
 from pocketbert.pretraining.examples import Batch, Examples
+from pocketbert.pretraining.lessons import Lessons
 from pocketbert.pretraining.objective import Student, distillation, read_batch
 from pocketbert.pretraining.settings import PretrainingSettings
-from pocketbert.pretraining.teacher import Lessons
 from pocketbert.training.loop import Candidate, derived_seed
 from pocketbert.training.optimizer import FlatAdamW, rate_schedule
 
 DROPOUT = 31  # what a derived seed is for
-LOSSES = ("words", "next_sentence", "cosine", "similarity")
+LOSSES = ("words", "next_sentence", "states", "cosine", "similarity")
+OWN = 3  # the first of them are each process's own part of the whole; the others are of all rows already
 HELD = ("held_words", "held_words_accuracy", "held_next_sentence", "held_next_sentence_accuracy")
 COLUMNS = ("step", "tokens", *LOSSES, *HELD)
 
@@ -72,9 +73,9 @@ class PretrainingLearner:
         for step in range(begin, end):
             sums += self.step(step)
             tick((step - begin + 1) * self.settings.batch_size)
-        of_text = sums[:2].to(self.settings.device)
-        self.group.add_up([of_text])  # the teacher's losses are of all rows already
-        sums[:2] = of_text.cpu()
+        parts = sums[:OWN].to(self.settings.device)
+        self.group.add_up([parts])
+        sums[:OWN] = parts.cpu()
         means = (sums / (end - begin)).tolist()
         if not all(map(math.isfinite, means)):
             raise UserError(
@@ -88,22 +89,24 @@ class PretrainingLearner:
             self.watch(self.curve)
         return [sum(weight * mean for weight, mean in zip(self._weights(), means, strict=True))]
 
-    def _there(self) -> tuple[bool, bool, bool, bool]:
+    def _there(self) -> tuple[bool, ...]:
         """Which of the losses this run has."""
         settings = self.settings
-        return self.text is not None, settings.next_sentence, settings.distils, settings.distils
+        distils = settings.distils
+        return self.text is not None, settings.next_sentence, settings.learns_states, distils, distils
 
-    def _weights(self) -> tuple[float, float, float, float]:
+    def _weights(self) -> tuple[float, ...]:
         settings = self.settings
         follows = settings.text_weight if settings.next_sentence else 0.0
-        return settings.text_weight, follows, settings.cosine_weight, settings.similarity_weight
+        states = settings.states_weight if settings.learns_states else 0.0
+        return settings.text_weight, follows, states, settings.cosine_weight, settings.similarity_weight
 
     def step(self, step: int) -> Tensor:
-        """One batch: forward, losses, backward, the sum over processes, update. The four losses, unweighted."""
+        """One batch: forward, losses, backward, the sum over processes, update. The losses, unweighted."""
         settings, group = self.settings, self.group
         device = torch.device(settings.device).type
         zero = torch.zeros((), device=settings.device)
-        losses = [zero, zero, zero, zero]
+        losses = [zero] * len(LOSSES)
         with torch.autocast(device, torch.bfloat16, enabled=settings.precision == "bfloat16"):
             if self.text is not None:
                 batch = self.text.batch(step, group.rank, group.count).to(settings.device)
@@ -113,11 +116,11 @@ class PretrainingLearner:
                     losses[1] = told.next_loss / batch.rows_everywhere
                 self.tokens += batch.tokens_everywhere
             if self.lessons is not None:
-                sentences, vectors = self.lessons.batch(step, group.rank, group.count)
-                sentences = {name: tensor.to(settings.device) for name, tensor in sentences.items()}
-                losses[2:] = distillation(self.student, sentences, vectors.to(settings.device), group)
+                lesson = self.lessons.batch(step, group.rank, group.count).to(settings.device)
+                told_of_teacher = distillation(self.student, lesson, group)
+                losses[2:] = [zero if loss is None else loss for loss in told_of_teacher]
                 if self.text is None:
-                    self.tokens += int(sentences["attention_mask"].sum()) * group.count
+                    self.tokens += lesson.tokens * group.count
         total = sum((w * loss for w, loss in zip(self._weights(), losses, strict=True) if loss is not zero), zero)
         self.optimizer.zero_grad()
         total.backward()

@@ -16,6 +16,7 @@ from pocketbert.encoder import initialise
 from pocketbert.heads import Pretraining
 from pocketbert.pretraining.distributed import Processes
 from pocketbert.pretraining.examples import Batch
+from pocketbert.pretraining.lessons import Lesson, Words, word_means
 from pocketbert.training.network import mean_pool
 
 
@@ -45,40 +46,59 @@ def read_batch(model: Pretraining, batch: Batch, *, count_right: bool = False) -
 
 
 class Student(nn.Module):
-    """A model that is pretrained, and what maps its sentence vectors to a teacher's width."""
+    """A model that is pretrained, and what maps its vectors of sentences and words to a teacher's width."""
 
-    def __init__(self, model: Pretraining, teacher_width: int | None, pooling: str, seed: int) -> None:
+    def __init__(
+        self, model: Pretraining, teacher_width: int | None, pooling: str, seed: int, *, of_words: bool = False
+    ) -> None:
         super().__init__()
         self.model = model
         self.pooling = pooling
         self.projection: nn.Linear | None = None
+        self.word_projection: nn.Linear | None = None
         if teacher_width is not None:
-            with torch.device("meta"):
-                self.projection = nn.Linear(model.encoder.config.width, teacher_width)
-            initialise(self.projection, model.encoder.config.width**-0.5, seed)
+            self.projection = _linear(model.encoder.config.width, teacher_width, seed)
+            if of_words:
+                self.word_projection = _linear(model.encoder.config.width, teacher_width, seed + 1)
 
-    def sentence_vectors(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        encoding = self.model.encoder(input_ids, attention_mask, only_cls=self.pooling == "pooler")
+    def read_sentences(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, Tensor]:
+        """(S, H) vectors of the sentences and (S, T, H) states."""
+        only_cls = self.pooling == "pooler" and self.word_projection is None
+        encoding = self.model.encoder(input_ids, attention_mask, only_cls=only_cls)
+        states = encoding.last_hidden_state.float()
         if self.pooling == "pooler":
-            return encoding.pooler_output.float()  # (S, H)
-        return mean_pool(encoding.last_hidden_state.float(), attention_mask)
+            return encoding.pooler_output.float(), states
+        return mean_pool(states, attention_mask), states
 
 
-def distillation(
-    student: Student, batch: dict[str, Tensor], teacher: Tensor, group: Processes
-) -> tuple[Tensor, Tensor]:
-    """(mean cosine distance, mean squared difference of similarities) between a student and its teacher.
+def _linear(inputs: int, outputs: int, seed: int) -> nn.Linear:
+    with torch.device("meta"):
+        layer = nn.Linear(inputs, outputs)
+    initialise(layer, inputs**-0.5, seed)
+    return layer
+
+
+def distillation(student: Student, lesson: Lesson, group: Processes) -> tuple[Tensor | None, Tensor, Tensor]:
+    """How far a student is from its teacher: this process's part of the mean cosine distance of words' states; of all
+    processes' sentences, the mean cosine distance and the mean squared difference of similarities.
 
     The distance is taken after the projection. The similarities of sentences to each other are the student's own,
     before it: what is learned there is a property of the vectors that fine-tuning will find.
-
-    `teacher`: (S, D) of the whole batch, rows of length one; `batch` holds this process's sentences.
     """
     assert student.projection is not None
-    own = student.sentence_vectors(**batch)
+    own, states = student.read_sentences(**lesson.sentences)
+    words = None if lesson.words is None else _distance_of_words(student, states, lesson.words)
+    teacher = lesson.vectors  # (S, D), rows of length one
     with torch.autocast(own.device.type, enabled=False):  # small products, whose last digits matter
         projected = group.gather(student.projection(own))  # (S, D)
         vectors = F.normalize(group.gather(own), dim=1)  # (S, H)
         cosine = 1 - F.cosine_similarity(projected, teacher, dim=1).mean()
         similarity = (vectors @ vectors.T - teacher @ teacher.T).pow(2).mean()
-    return cosine, similarity
+    return words, cosine, similarity
+
+
+def _distance_of_words(student: Student, states: Tensor, words: Words) -> Tensor:
+    assert student.word_projection is not None
+    own = word_means(states, words.places, words.numbers, len(words.states))  # (W, H)
+    distance = 1 - F.cosine_similarity(student.word_projection(own).float(), words.states, dim=1)
+    return distance.sum() / max(1, words.everywhere)

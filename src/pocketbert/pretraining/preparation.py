@@ -12,9 +12,10 @@ from pocketbert.errors import UserError
 from pocketbert.heads import Pretraining
 from pocketbert.pretraining.corpus import Corpus, Say, open_corpus, word_shares
 from pocketbert.pretraining.examples import Batch, Examples
+from pocketbert.pretraining.lessons import CHUNK, Kept, Lessons, ask_teacher, choose_sentences
 from pocketbert.pretraining.objective import Student
 from pocketbert.pretraining.settings import PretrainingSettings
-from pocketbert.pretraining.teacher import CHUNK, Lessons, Teacher, choose_sentences, sentence_vectors, word_table
+from pocketbert.pretraining.teacher import Teacher, word_table
 from pocketbert.training.loop import derived_seed
 from pocketbert.training.machine import has_bfloat16
 from pocketbert.training.settings import BFLOAT16_PAYS
@@ -47,7 +48,8 @@ class Prepared:
         with torch.no_grad():
             model.words.bias.copy_(torch.from_numpy(np.log(word_shares(self.counts))))
         width = None if self.lessons is None else self.lessons.width
-        return Student(model, width, settings.teacher_pooling, derived_seed(settings.seed, PROJECTION_SEED))
+        seed = derived_seed(settings.seed, PROJECTION_SEED)
+        return Student(model, width, settings.teacher_pooling, seed, of_words=settings.learns_states)
 
     def tokens_per_step(self) -> float:
         """The mean over the first batches."""
@@ -55,7 +57,7 @@ class Prepared:
             sizes = [self.text.batch(step).tokens_everywhere for step in range(min(20, self.text.batches))]
         else:
             assert self.lessons is not None
-            sizes = [int(self.lessons.batch(step)[0]["attention_mask"].sum()) for step in range(20)]
+            sizes = [self.lessons.batch(step).tokens for step in range(20)]
         return sum(sizes) / len(sizes)
 
 
@@ -85,11 +87,12 @@ def _lessons(corpus: Corpus, settings: PretrainingSettings, teacher: Teacher, ca
     drawn = choose_sentences(corpus, whole, length, settings.seed)
     pays = teacher.width >= BFLOAT16_PAYS and has_bfloat16()
     precision = "bfloat16" if pays else "float32"
-    vectors = sentence_vectors(
+    kept = ask_teacher(
         teacher,
         corpus,
         drawn,
         cache,
+        layer=settings.teacher_layer if settings.learns_states else None,
         drawn=(settings.seed, length),
         max_length=2 * length,  # its tokens may be shorter than ours
         precision=precision,
@@ -97,7 +100,8 @@ def _lessons(corpus: Corpus, settings: PretrainingSettings, teacher: Teacher, ca
         say=say,
     )
     chosen = drawn[: settings.teacher_sentences]
-    return Lessons(corpus, chosen, vectors[: len(chosen)], batch_size=size, max_length=length, seed=settings.seed)
+    kept = Kept(kept.vectors[: len(chosen)], None if kept.counts is None else kept.counts[: len(chosen)], kept.states)
+    return Lessons(corpus, chosen, kept, batch_size=size, max_length=length, seed=settings.seed)
 
 
 def held_batches(corpus: Corpus, settings: PretrainingSettings) -> list[Batch]:

@@ -234,4 +234,6 @@ def _line(row: Measured, steps: int) -> str:
         parts.append(f"next sentence {100 * (row['held_next_sentence_accuracy'] or 0):.1f} % right")
     if row["cosine"] is not None:
         parts.append(f"teacher: cosine distance {row['cosine']:.3f}, similarities {row['similarity']:.4f}")
+    if row["states"] is not None:
+        parts.append(f"words' states {row['states']:.3f}")
     return "; ".join(parts)

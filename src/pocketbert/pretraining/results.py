@@ -14,7 +14,7 @@ from pocketbert.encoder import Encoder
 from pocketbert.files import new_file, write_json
 from pocketbert.pretraining.card import write_card, write_curve
 from pocketbert.pretraining.folder import CURVE
-from pocketbert.pretraining.learner import trains, unigram_baseline
+from pocketbert.pretraining.learner import LOSSES, trains, unigram_baseline
 from pocketbert.pretraining.preparation import Prepared
 from pocketbert.pretraining.settings import PretrainingSettings
 from pocketbert.training.machine import peak_memory
@@ -74,7 +74,7 @@ def write_numbers(
         "steps": int(last["step"]),
         "tokens": int(last["tokens"]),
         "held_out": {name.removeprefix("held_"): last[name] for name in last if name.startswith("held_")},
-        "training": {name: last[name] for name in ("words", "next_sentence", "cosine", "similarity")},
+        "training": {name: last[name] for name in LOSSES},
         "baseline": {
             **unigram_baseline(prepared.counts, prepared.held),
             "next_sentence_accuracy": 0.5 if settings.next_sentence else None,

@@ -59,8 +59,10 @@ class PretrainingSettings:
     teacher_batch: int = 64  # sentences a step
     teacher_length: int = 64  # tokens a sentence
     teacher_pooling: str = "mean"
+    teacher_layer: int | None = None  # whose states of every word are learned, too
     cosine_weight: float = 3.0
     similarity_weight: float = 10.0
+    states_weight: float = 3.0
     # the machine
     checkpoints: int = 50  # parts of the budget: after each it measures and saves
     seed: int = 0
@@ -106,6 +108,8 @@ class PretrainingSettings:
             raise UserError("left to right (causal) masks no words: whole_word means nothing there")
         if self.teacher is None and self.teacher_words:
             raise UserError("teacher_words needs a teacher: name one (--teacher)")
+        if self.teacher is None and self.teacher_layer is not None:
+            raise UserError("teacher_layer needs a teacher: name one (--teacher)")
         if not self.text_weight and not self.distils:
             raise UserError("nothing to learn: the text has no weight (text_weight 0), and there is no teacher")
         if not self.text_weight and self.next_sentence:
@@ -114,7 +118,13 @@ class PretrainingSettings:
     @property
     def distils(self) -> bool:
         """Does it learn to agree with a teacher? (It may also only take the teacher's word vectors.)"""
-        return self.teacher is not None and (self.cosine_weight > 0 or self.similarity_weight > 0)
+        sentences = self.cosine_weight > 0 or self.similarity_weight > 0
+        return self.teacher is not None and (sentences or self.learns_states)
+
+    @property
+    def learns_states(self) -> bool:
+        """Does it learn what the teacher makes of every word?"""
+        return self.teacher_layer is not None and self.states_weight > 0
 
     @property
     def reads(self) -> bool:
@@ -161,13 +171,14 @@ class PretrainingSettings:
 
 _WHOLE = {
     "positions": 8, "steps": 1, "tokens": 1, "vocabulary_size": 10, "vocabulary_sample": 1_000, "batch_size": 1,
-    "max_length": 8, "teacher_sentences": 2, "teacher_batch": 2, "teacher_length": 3, "checkpoints": 1, "seed": 0,
-    "threads": 1,
+    "max_length": 8, "teacher_sentences": 2, "teacher_batch": 2, "teacher_length": 3, "teacher_layer": 0,
+    "checkpoints": 1, "seed": 0, "threads": 1,
 }  # fmt: skip
 _BETWEEN = {
     "minutes": (0, 1e6), "held_out": (0, 0.5), "share": (0.01, 0.9), "short": (0, 1), "learning_rate": (0, 10),
     "warmup": (0, 0.99), "weight_decay": (0, 0.99), "clip": (0, 1e9), "dropout": (0, 0.98),
     "text_weight": (0, 1e6), "cosine_weight": (0, 1e6), "similarity_weight": (0, 1e6),
+    "states_weight": (0, 1e6),
 }  # fmt: skip
 
 
