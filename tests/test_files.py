@@ -6,7 +6,7 @@ import os
 import pytest
 
 from pocketbert.errors import UserError
-from pocketbert.files import new_file, new_folder, read_json, write_json
+from pocketbert.files import lock, new_file, new_folder, read_json, write_json
 
 
 def test_a_file_whose_writing_fails_is_not_there_and_the_old_one_stays(tmp_path):
@@ -53,3 +53,17 @@ def test_a_full_disk_is_said_and_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="cannot write: No space left on device"):
         write_json(tmp_path / "a", 1)
     assert not list(tmp_path.iterdir())
+
+
+def test_one_who_waits_for_a_lock_says_so_once(tmp_path):
+    heard = []
+    with (
+        lock(tmp_path),
+        pytest.raises(UserError, match="another process"),
+        lock(tmp_path, wait=0.3, say=heard.append),
+    ):
+        pass
+    assert len(heard) == 1
+    assert str(tmp_path) in heard[0]
+    with lock(tmp_path, wait=1, say=heard.append):
+        assert len(heard) == 1

@@ -11,7 +11,7 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -163,10 +163,12 @@ def home() -> Path:
 
 
 @contextlib.contextmanager
-def lock(folder: str | os.PathLike[str], *, wait: float = 0.0) -> Iterator[None]:
+def lock(
+    folder: str | os.PathLike[str], *, wait: float = 0.0, say: Callable[[str], None] | None = None
+) -> Iterator[None]:
     """Let one process at a time write a folder. The system gives the lock back when a process ends, however it does.
 
-    `wait`: seconds to give another holder, before it is an error.
+    `wait`: seconds to give another holder, before it is an error; `say` hears that it has to wait.
     """
     path = Path(folder) / LOCK
     try:
@@ -179,6 +181,9 @@ def lock(folder: str | os.PathLike[str], *, wait: float = 0.0) -> Iterator[None]
         while not _locked(handle):
             if time.monotonic() >= until:
                 raise UserError(f"{folder}: another process is writing here; wait for it, or name another folder")
+            if say is not None:
+                say(f"waiting for another process that writes {folder}")
+                say = None
             time.sleep(0.05)
         yield
     finally:

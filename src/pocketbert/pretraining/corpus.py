@@ -99,7 +99,7 @@ def open_corpus(
     name = hashlib.blake2b(repr(parts).encode(), digest_size=12).hexdigest()
     folder = cache / f"corpus-{name}"
     if not (folder / "corpus.json").is_file():
-        with lock(cache, wait=6 * 3_600):
+        with lock(cache, wait=6 * 3_600, say=say):
             remove_leftovers(cache)
             if not (folder / "corpus.json").is_file():
                 tokenizer = given or _learn_tokenizer(files, reading, seed, say)

@@ -131,7 +131,7 @@ def ask_teacher(
     if shelf.done(sentences) < len(sentences):
         length = min(max_length, teacher.model.config.positions)
         reader = _Reader(encoder, teacher.tokenizer, corpus, layer, length, precision, device)
-        with lock(shelf.folder, wait=6 * 3_600):
+        with lock(shelf.folder, wait=6 * 3_600, say=say):
             shelf.fill(sentences, reader, say)
     return shelf.kept(len(sentences))
 
