@@ -162,9 +162,38 @@ def test_states_of_words_are_those_of_the_layer(corpus, teacher, tmp_path, layer
     assert (np.array(kept.vectors) == np.array(ask_teacher(teacher, corpus, chosen, tmp_path / "plain").vectors)).all()
 
 
-def test_a_layer_that_the_teacher_has_not_is_refused(corpus, teacher, tmp_path):
-    with pytest.raises(UserError, match="teacher_layer: 3, but .* has 2 layers"):
-        ask_teacher(teacher, corpus, np.arange(5), tmp_path, layer=3)
+def test_sentences_in_which_the_two_see_other_words_are_left_out(corpus, teacher, tmp_path, monkeypatch):
+    real = module.sentence_text
+
+    def altered(corpus, number, tokens):  # one word more, one word less in some
+        text = real(corpus, number, tokens)
+        return {0: text + " sea", 1: text.rsplit(" ", 1)[0]}.get(number % 4, text)
+
+    monkeypatch.setattr(module, "sentence_text", altered)
+    chosen = choose_sentences(corpus, 50, 40, seed=0)
+    kept = ask_teacher(teacher, corpus, chosen, tmp_path, layer=1)
+    assert ((kept.counts == 0) == (chosen % 4 < 2)).all()
+    monkeypatch.setattr(module, "sentence_text", lambda *_: "sea")
+    with pytest.raises(UserError, match="see the same words in hardly any sentence"):
+        ask_teacher(teacher, corpus, chosen, tmp_path / "none", layer=1)
+
+
+def test_what_another_process_filled_meanwhile_is_not_touched(tmp_path):
+    """It may be reading it: a file that is cut under a reader kills it."""
+    asked = []
+
+    def read(sentences):
+        asked.append(len(sentences))
+        states = [np.full((2, 4), number, dtype=np.float32) for number in sentences]
+        return np.ones((len(sentences), 4), dtype=np.float32), states
+
+    shelf = module.Shelf(tmp_path, 4, words=True)
+    shelf.fill(np.arange(60), read, None)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    shelf.fill(np.arange(32), read, None)
+    shelf.fill(np.arange(60), read, None)
+    assert asked == [60]
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_kept_states_grow_and_survive_a_kill_without_a_changed_bit(corpus, teacher, tmp_path, monkeypatch):
@@ -203,4 +232,5 @@ def test_lessons_give_each_word_its_state(corpus):
         assert lesson.words.everywhere == len(lesson.words.states)
         halves = [lessons.batch(step, rank, 2).words for rank in (0, 1)]
         assert sum(len(half.states) for half in halves) == halves[0].everywhere == halves[1].everywhere
+        assert len(lessons.batch(step, 8, 9).words.states) == 0  # more processes than sentences
     assert seen == len(named)

@@ -161,6 +161,9 @@ def test_two_processes_learn_what_one_does(text_file, tmp_path, cache, teacher):
     assert max(float((weights[0][name] - weights[1][name]).abs().max()) for name in weights[0]) < 1e-3
 
 
+WORDS_ALONE = {"cosine_weight": 0.0, "similarity_weight": 0.0}
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -168,7 +171,9 @@ def test_two_processes_learn_what_one_does(text_file, tmp_path, cache, teacher):
         {"whole_word": True, "next_sentence": False},
         {"text_weight": 0.0, "next_sentence": False, "teacher": True},
         {"teacher": True, "teacher_pooling": "pooler", "next_sentence": False},
-        {"teacher": True, "teacher_layer": 1, "cosine_weight": 0.0, "similarity_weight": 0.0, "next_sentence": False},
+        {"teacher": True, "teacher_layer": 1},
+        {"teacher": True, "teacher_layer": 1, **WORDS_ALONE},
+        {"teacher": True, "teacher_layer": 1, **WORDS_ALONE, "teacher_pooling": "pooler", "next_sentence": False},
         {"precision": "bfloat16"},
         {"tokens": 3_000},
         {"minutes": 0.03},
@@ -187,7 +192,8 @@ def test_every_option_trains_and_saves_what_it_trained(changes, text_file, tmp_p
     assert ("cls.seq_relationship.bias" in names) == settings.next_sentence
     assert ("bert.pooler.dense.bias" in names) == settings.trains_pooler
     model = load_model(done.folder)
-    assert model.pooling == ("mean" if not settings.trains_pooler else "pooler")
+    by_mean = settings.learns_sentences and settings.teacher_pooling == "mean"
+    assert model.pooling == ("pooler" if settings.trains_pooler and not by_mean else "mean")
     assert np.isfinite(model.encoder().pooler.weight.detach().numpy()).all()
     if "tokens" in changes:
         assert abs(done.metrics["tokens"] - 3_000) < 600
@@ -248,6 +254,9 @@ def test_wrong_settings_are_named():
     assert "--no-nsp" in refused(causal=True)
     assert "teacher_words needs a teacher" in refused(teacher_words=True)
     assert "teacher_layer needs a teacher" in refused(teacher_layer=1)
+    assert "states_weight 0" in refused(teacher="x", teacher_layer=1, states_weight=0.0)
+    assert "whose states" in refused(teacher="x", states_weight=1.0)
+    assert not PretrainingSettings(steps=5, teacher="x", teacher_layer=1, **WORDS_ALONE).learns_sentences
     assert "nothing to learn" in refused(text_weight=0.0, next_sentence=False)
     assert "teacher_pooling" in refused(teacher_pooling="last")
     assert "share" in refused(share=2.0)

@@ -46,3 +46,9 @@ def test_a_shape_cannot_teach():
         find_teacher("tiny")
     with pytest.raises(UserError, match="no model 'nobody'"):
         find_teacher("nobody")
+
+
+def test_a_layer_that_the_teacher_has_not_is_refused(big_teacher):
+    assert find_teacher(big_teacher, 2).width == 48
+    with pytest.raises(UserError, match="teacher_layer: 3, but .* has 2 layers"):
+        find_teacher(big_teacher, 3)

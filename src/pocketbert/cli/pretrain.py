@@ -50,7 +50,9 @@ def pretrain(
     teacher_batch: Annotated[int, typer.Option(help="Of them a step.")] = 64,
     teacher_length: Annotated[int, typer.Option(help="Tokens of a sentence, at most.")] = 64,
     teacher_pooling: Annotated[str, typer.Option(help="The student's sentence vector: mean or pooler.")] = "mean",
-    teacher_layer: Annotated[int | None, typer.Option(help="Learn the states of words in it, too.")] = None,
+    teacher_layer: Annotated[
+        int | None, typer.Option(help="Of the teacher (0: embeddings): learn its words' states, too.")
+    ] = None,
     cosine_weight: Annotated[float, typer.Option(help="Of the distance to the teacher's vectors.")] = 3.0,
     similarity_weight: Annotated[float, typer.Option(help="Of the difference of similarities.")] = 10.0,
     states_weight: Annotated[float, typer.Option(help="Of the distance to the states of words.")] = 3.0,

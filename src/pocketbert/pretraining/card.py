@@ -83,7 +83,7 @@ def _task(settings: PretrainingSettings) -> str:
 
 def _teacher(settings: PretrainingSettings) -> list[str]:
     lines = []
-    if settings.distils:
+    if settings.learns_sentences:
         lines.append(
             f"- Teacher: {settings.teacher}. Its normalised mean-pooled vectors of up to "
             f"{settings.teacher_sentences:,} training sentences; the student's {settings.teacher_pooling} vectors, "
@@ -93,9 +93,10 @@ def _teacher(settings: PretrainingSettings) -> list[str]:
         )
     if settings.learns_states:
         lines.append(
-            f"- The states of every word in the teacher's layer {settings.teacher_layer}, standardised, are learned by "
-            f"the last layer's (both averaged over a word's pieces): cosine distance after another projection (weight "
-            f"{settings.states_weight:g})."
+            f"- The states of the words in layer {settings.teacher_layer} of {settings.teacher}, standardised, are "
+            f"learned by the student's last layer ({settings.teacher_batch} sentences a step, of up to "
+            f"{settings.teacher_sentences:,}, where both tokenizers see the same words; both averaged over a word's "
+            f"pieces): cosine distance after another projection (weight {settings.states_weight:g})."
         )
     if settings.teacher_words:
         lines.append(

@@ -92,8 +92,8 @@ class PretrainingLearner:
     def _there(self) -> tuple[bool, ...]:
         """Which of the losses this run has."""
         settings = self.settings
-        distils = settings.distils
-        return self.text is not None, settings.next_sentence, settings.learns_states, distils, distils
+        sentences = settings.learns_sentences
+        return self.text is not None, settings.next_sentence, settings.learns_states, sentences, sentences
 
     def _weights(self) -> tuple[float, ...]:
         settings = self.settings
@@ -120,7 +120,7 @@ class PretrainingLearner:
                 told_of_teacher = distillation(self.student, lesson, group)
                 losses[2:] = [zero if loss is None else loss for loss in told_of_teacher]
                 if self.text is None:
-                    self.tokens += lesson.tokens * group.count
+                    self.tokens += lesson.tokens_everywhere
         total = sum((w * loss for w, loss in zip(self._weights(), losses, strict=True) if loss is not zero), zero)
         self.optimizer.zero_grad()
         total.backward()

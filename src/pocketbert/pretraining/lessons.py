@@ -33,7 +33,7 @@ from pocketbert.training.network import mean_pool
 CHUNK = 4_096  # sentences between two savings
 BATCH = 64  # sentences the teacher reads at once
 LEAST_TOKENS = 4  # shorter ones say too little to be told apart
-FORMAT = 2  # of what is kept; raised when other sentences would be drawn
+FORMAT = 2  # of what is kept; raised when other sentences would be drawn, or anything else be kept of them
 MOST_OF_ONE = 200  # sentences of a document, so that a few long books do not drown the rest
 STEPS = 32  # of a kept state, to a standard deviation: a byte reaches to four of them
 SAMPLE, ORDER = 21, 22  # what a derived seed is for
@@ -97,7 +97,7 @@ def word_means(states: Tensor, places: Tensor, numbers: Tensor, count: int) -> T
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """What a teacher made of some sentences; arrays on disk."""
+    """What a teacher made of some sentences; vectors and states stay on disk."""
 
     vectors: np.ndarray  # (S, D) float16: the mean over the tokens, of length one
     counts: np.ndarray | None = None  # (S) words of each sentence whose states are there
@@ -121,9 +121,6 @@ def ask_teacher(
 
     `drawn` says how the sentences were drawn (seed, length): what was drawn so before is the beginning of these.
     """
-    layers = teacher.model.config.layers
-    if layer is not None and layer > layers:
-        raise UserError(f"teacher_layer: {layer}, but teacher '{teacher.name}' has {layers} layers")
     encoder = teacher.model.encoder().eval().to(device)
     parts = (weights_fingerprint(encoder), teacher.tokenizer.to_json(), corpus.name, max_length, precision)
     key = hashlib.blake2b(repr((*parts, FORMAT, drawn, layer)).encode(), digest_size=12).hexdigest()
@@ -166,7 +163,7 @@ class _Reader:
             means = word_means(hidden, of_tokens[0], of_tokens[1], int(counts.sum())).cpu().numpy()
             for row, words in zip(rows, np.split(means, np.cumsum(counts)[:-1]), strict=True):
                 begins = ~ours[self.corpus.sentence(sentences[row])]
-                if begins[0] and begins.sum() == len(words):
+                if begins[0] and begins.sum() == len(words) and not read.cut[row]:
                     states[row] = words
         return vectors, states
 
@@ -215,15 +212,19 @@ class Shelf:
     ) -> None:
         """Append chunk after chunk; what a killed writer left of one is cut off first.
 
-        A chunk is read in batches of its own, so how many were asked for at a time changes no bit.
+        A chunk is read in batches of its own, so how many whole ones were asked for at a time changes no bit.
         """
-        done = self.done(sentences) // CHUNK * CHUNK
+        done = self.done(sentences)
+        if done == len(sentences):
+            return  # another process did it meanwhile, and may be reading it
+        done = done // CHUNK * CHUNK
         self._cut(done)
         for begin in range(done, len(sentences), CHUNK):
             chunk = sentences[begin : begin + CHUNK]
             vectors, states = read(chunk)
             if self.words:
-                self._append("states", [self._standardised(np.concatenate(states))])
+                mean, spread = self._spread(states)
+                self._append("states", (_standardised(words, mean, spread) for words in states))
                 self._append("counts", [np.array([len(words) for words in states], dtype="<i4")])
             self._append("vectors", [vectors.astype("<f2")])
             self._append("sentences", [chunk.astype("<i8")])  # named when all else is there
@@ -237,11 +238,11 @@ class Shelf:
             counts = self.folder / "counts"
             words = int(np.fromfile(counts, dtype="<i4", count=done).sum()) if done else 0
             sizes |= {"states": self.width * words, "counts": 4 * done}
-            if not done:
-                (self.folder / "spread").unlink(missing_ok=True)
         for name, size in sizes.items():
             with (self.folder / name).open("ab") as file:
                 file.truncate(size)
+        if not done:
+            (self.folder / "spread").unlink(missing_ok=True)
 
     def _append(self, name: str, arrays: Iterable[np.ndarray]) -> None:
         with (self.folder / name).open("ab") as file:
@@ -250,14 +251,24 @@ class Shelf:
             file.flush()
             os.fsync(file.fileno())
 
-    def _standardised(self, words: np.ndarray) -> np.ndarray:
-        """Each dimension less its mean, by its standard deviation, both over the first chunk's words; int8."""
+    def _spread(self, states: list[np.ndarray]) -> np.ndarray:
+        """(2, D): mean and standard deviation of every dimension over the first chunk's words; for all chunks."""
         path = self.folder / "spread"
         if not path.is_file():
-            mean, spread = (words.mean(axis=0), words.std(axis=0)) if len(words) else np.zeros((2, self.width))
-            self._append("spread", [np.stack([mean, np.maximum(spread, 1e-6)]).astype("<f4")])
-        mean, spread = np.fromfile(path, dtype="<f4").reshape(2, self.width)
-        return np.clip(np.rint((words - mean) / spread * STEPS), -127, 127).astype("i1")
+            words = np.concatenate(states)
+            if len(words) < 2:
+                raise UserError(
+                    "teacher_layer: the teacher's tokenizer and the corpus's see the same words in hardly any "
+                    "sentence; use the teacher's vocabulary (--vocabulary), or no layer"
+                )
+            both = np.stack([words.mean(axis=0), np.maximum(words.std(axis=0), 1e-6)])
+            self._append("spread", [both.astype("<f4")])
+        return np.fromfile(path, dtype="<f4").reshape(2, self.width)
+
+
+def _standardised(words: np.ndarray, mean: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    """In STEPS to a standard deviation, int8."""
+    return np.clip(np.rint((words - mean) / spread * STEPS), -127, 127).astype("i1")
 
 
 # -- batches ---------------------------------------------------------------------------------------------------------
@@ -283,15 +294,12 @@ class Lesson:
     sentences: dict[str, Tensor]  # an encoder's arguments
     vectors: Tensor  # (S, D), of all processes' sentences
     words: Words | None
+    tokens_everywhere: int = 0  # of all processes' sentences
 
     def to(self, device: str) -> "Lesson":
         sentences = {name: tensor.to(device) for name, tensor in self.sentences.items()}
         words = None if self.words is None else self.words.to(device)
-        return Lesson(sentences, self.vectors.to(device), words)
-
-    @property
-    def tokens(self) -> int:
-        return int(self.sentences["attention_mask"].sum())
+        return Lesson(sentences, self.vectors.to(device), words, self.tokens_everywhere)
 
 
 class Lessons:
@@ -335,7 +343,7 @@ class Lessons:
         mask = (at < lengths + 2).astype(np.int64)
         sentences = {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask)}
         vectors = torch.from_numpy(np.asarray(self.kept.vectors[rows], dtype=np.float32))
-        return Lesson(sentences, vectors, self._words(ids, rows, own))
+        return Lesson(sentences, vectors, self._words(ids, rows, own), int((self.lengths[rows] + 2).sum()))
 
     def _words(self, ids: np.ndarray, rows: np.ndarray, own: np.ndarray) -> Words | None:
         """Of the sentences whose words' states were kept."""
@@ -343,13 +351,15 @@ class Lessons:
         if counts is None or states is None:
             return None
         places, numbers, found = find_words(ids, self.lengths[own] + 2, self._goes_on)
-        taught = np.repeat(found == counts[own], found)  # (words): the others' states are not there
+        kept = counts[own] > 0
+        assert (found == counts[own])[kept].all()
+        taught = np.repeat(kept, found)  # (words)
         given = taught[numbers]
         again = np.cumsum(taught) - 1  # a word's number among those that are taught
         known = [states[self._first_word[row] : self._first_word[row + 1]] for row in own]
         return Words(
             torch.from_numpy(places[given]),
             torch.from_numpy(again[numbers[given]]),
-            torch.from_numpy(np.concatenate(known).astype(np.float32)),
+            torch.from_numpy(np.concatenate([states[:0], *known]).astype(np.float32)),
             int(counts[rows].sum()),
         )

@@ -57,7 +57,7 @@ class Prepared:
             sizes = [self.text.batch(step).tokens_everywhere for step in range(min(20, self.text.batches))]
         else:
             assert self.lessons is not None
-            sizes = [self.lessons.batch(step).tokens for step in range(20)]
+            sizes = [self.lessons.batch(step).tokens_everywhere for step in range(20)]
         return sum(sizes) / len(sizes)
 
 
@@ -100,6 +100,11 @@ def _lessons(corpus: Corpus, settings: PretrainingSettings, teacher: Teacher, ca
         say=say,
     )
     chosen = drawn[: settings.teacher_sentences]
+    if kept.counts is not None:
+        say(
+            f"teacher's layer {settings.teacher_layer}: the words of {(kept.counts > 0).sum():,} of {len(drawn):,} "
+            f"sentences"
+        )
     kept = Kept(kept.vectors[: len(chosen)], None if kept.counts is None else kept.counts[: len(chosen)], kept.states)
     return Lessons(corpus, chosen, kept, batch_size=size, max_length=length, seed=settings.seed)
 

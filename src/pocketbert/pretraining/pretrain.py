@@ -53,7 +53,7 @@ def pretrain(
     """
     folder = Path(out)
     files = find_files([corpus] if isinstance(corpus, str | os.PathLike) else corpus)
-    teacher = None if settings.teacher is None else find_teacher(settings.teacher)
+    teacher = None if settings.teacher is None else find_teacher(settings.teacher, settings.teacher_layer)
     behind = _behind_names(settings, teacher)
     kept = home() / "pretraining" if cache is None else Path(cache)
     folders.refuse_strangers(folder, "pretraining")

@@ -110,21 +110,29 @@ class PretrainingSettings:
             raise UserError("teacher_words needs a teacher: name one (--teacher)")
         if self.teacher is None and self.teacher_layer is not None:
             raise UserError("teacher_layer needs a teacher: name one (--teacher)")
+        if self.teacher_layer is not None and not self.states_weight:
+            raise UserError("states_weight 0 leaves out what teacher_layer asks for: drop one of them")
+        if self.teacher_layer is None and self.states_weight != 3.0:
+            raise UserError("states_weight: whose states? Name a layer of the teacher (--teacher-layer)")
         if not self.text_weight and not self.distils:
-            raise UserError("nothing to learn: the text has no weight (text_weight 0), and there is no teacher")
+            raise UserError("nothing to learn: the text has no weight (text_weight 0), and no teacher's loss has one")
         if not self.text_weight and self.next_sentence:
             raise UserError("text_weight 0 leaves the text out: no next sentences then (--no-nsp)")
 
     @property
     def distils(self) -> bool:
         """Does it learn to agree with a teacher? (It may also only take the teacher's word vectors.)"""
-        sentences = self.cosine_weight > 0 or self.similarity_weight > 0
-        return self.teacher is not None and (sentences or self.learns_states)
+        return self.learns_sentences or self.learns_states
+
+    @property
+    def learns_sentences(self) -> bool:
+        """Does it learn what the teacher makes of a sentence?"""
+        return self.teacher is not None and (self.cosine_weight > 0 or self.similarity_weight > 0)
 
     @property
     def learns_states(self) -> bool:
         """Does it learn what the teacher makes of every word?"""
-        return self.teacher_layer is not None and self.states_weight > 0
+        return self.teacher is not None and self.teacher_layer is not None
 
     @property
     def reads(self) -> bool:
@@ -138,7 +146,7 @@ class PretrainingSettings:
 
     @property
     def trains_pooler(self) -> bool:
-        return self.next_sentence or (self.distils and self.teacher_pooling == "pooler")
+        return self.next_sentence or (self.learns_sentences and self.teacher_pooling == "pooler")
 
     def shape(self, vocabulary: int = 1_000, padding_id: int = 0) -> Config:
         """The model's shape, with a vocabulary of so many words."""

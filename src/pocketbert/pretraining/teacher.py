@@ -22,10 +22,13 @@ class Teacher:
         return self.model.config.width
 
 
-def find_teacher(name: str) -> Teacher:
+def find_teacher(name: str, layer: int | None = None) -> Teacher:
+    """The model of that name; it has such a layer."""
     model = load_model(name)
     if model.folder is None or model.tokenizer is None:
         raise UserError(f"teacher '{model.name}' has no pretrained weights or no tokenizer; it can teach nothing")
+    if layer is not None and layer > model.config.layers:
+        raise UserError(f"teacher_layer: {layer}, but teacher '{model.name}' has {model.config.layers} layers")
     return Teacher(model.name, model, model.tokenizer)
 
 
