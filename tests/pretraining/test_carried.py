@@ -16,9 +16,10 @@ from .conftest import run, write_corpus
 
 NAMES = sorted(path.parent.name for path in CARRIED.glob("*/config.json"))
 SIZE = 25_000_000  # bytes of all of them together
+WITHIN = {"pocket-mini": 1, "pocket-tiny": 1_000}  # pocket-tiny tells words little better than their frequencies do
 SCALED = {  # what the command on the card is given instead, so that it ends in seconds
     "--steps": "6", "--vocabulary-size": "120", "--batch-size": "4", "--teacher-sentences": "40",
-    "--teacher-batch": "8",
+    "--teacher-batch": "8", "--teacher-layer": "1",
 }  # fmt: skip
 
 
@@ -27,7 +28,7 @@ def card(name: str) -> str:
 
 
 def test_models_are_carried_and_they_are_small():
-    assert "pocket-tiny" in NAMES
+    assert NAMES == ["pocket-mini", "pocket-tiny"]
     assert sum(path.stat().st_size for path in CARRIED.rglob("*") if path.is_file()) <= SIZE
 
 
@@ -46,9 +47,9 @@ def test_a_carried_model_is_what_it_says(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_carried_model_tells_words_better_than_chance(name):
-    told = pb.fill("this is one of the best films i have ever [MASK] .", name, top=1_000)
-    assert "seen" in [guess.word for guess in told[0]]
-    best, total = told[0][0].probability, sum(guess.probability for guess in told[0])
+    told = pb.fill("this is one of the best films i have ever [MASK] .", name, top=1_000)[0]
+    assert "seen" in [guess.word for guess in told[: WITHIN[name]]]
+    best, total = told[0].probability, sum(guess.probability for guess in told)
     assert 1 / 1_000 < best < total <= 1
 
 
@@ -84,7 +85,8 @@ def test_the_command_on_the_card_runs_at_toy_scale(name, tmp_path, teacher):
         if word.endswith(".jsonl.gz"):
             words[number] = str(write_corpus(tmp_path / word.removesuffix(".gz"), seed=number))
     for flag, value in {**SCALED, "--out": str(tmp_path / "made"), "--teacher": teacher}.items():
-        words[words.index(flag) + 1] = value
+        if flag in words:
+            words[words.index(flag) + 1] = value
     done = run(*words, "--threads", "1", "--cache", tmp_path / "cache", environment={"POCKETBERT_HOME": str(tmp_path)})
     assert done.returncode == 0, done.stderr
     made, carried = load_model(tmp_path / "made"), load_model(name)
