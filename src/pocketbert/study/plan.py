@@ -164,7 +164,7 @@ def _usual_pairs() -> list[tuple[str, str]]:
     """What is compared when nothing is named: what comes with the package, and what is installed beside it."""
     carried = [name for name in ("pocket-tiny", "pocket-mini") if (CARRIED / name / "config.json").is_file()]
     if carried:
-        return [(method, model) for model in carried for method in ("frozen", "finetune")] + [("scratch", "tiny")]
+        return [(method, model) for model in carried for method in ("frozen", "finetune")]
     pairs = [("scratch", "tiny"), ("scratch", "mini")]
     try:
         find("minilm-l6")
