@@ -85,7 +85,7 @@ def test_the_command_on_the_card_runs_at_toy_scale(name, tmp_path, teacher):
         if word.endswith(".jsonl.gz"):
             words[number] = str(write_corpus(tmp_path / word.removesuffix(".gz"), seed=number))
     for flag, value in {**SCALED, "--out": str(tmp_path / "made"), "--teacher": teacher}.items():
-        if flag in words:
+        if flag != "--teacher-layer" or flag in words:
             words[words.index(flag) + 1] = value
     done = run(*words, "--threads", "1", "--cache", tmp_path / "cache", environment={"POCKETBERT_HOME": str(tmp_path)})
     assert done.returncode == 0, done.stderr

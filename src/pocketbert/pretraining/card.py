@@ -88,8 +88,7 @@ def _teacher(settings: PretrainingSettings) -> list[str]:
             f"- Teacher: {settings.teacher}. Its normalised mean-pooled vectors of up to "
             f"{settings.teacher_sentences:,} training sentences; the student's {settings.teacher_pooling} vectors, "
             f"{settings.teacher_batch} a step, learn them: cosine distance after a linear projection (weight "
-            f"{settings.cosine_weight:g}), squared difference of similarities (weight {settings.similarity_weight:g}); "
-            f"the text's own losses have weight {settings.text_weight:g}."
+            f"{settings.cosine_weight:g}), squared difference of similarities (weight {settings.similarity_weight:g})."
         )
     if settings.learns_states:
         lines.append(
@@ -98,6 +97,8 @@ def _teacher(settings: PretrainingSettings) -> list[str]:
             f"{settings.teacher_sentences:,}, where both tokenizers see the same words; both averaged over a word's "
             f"pieces): cosine distance after another projection (weight {settings.states_weight:g})."
         )
+    if settings.distils:
+        lines.append(f"- Beside the teacher's, the text's own losses have weight {settings.text_weight:g}.")
     if settings.teacher_words:
         lines.append(
             f"- The word table started from {settings.teacher}'s word vectors, averaged over its pieces and reduced by "

@@ -98,8 +98,8 @@ class PretrainingLearner:
     def _weights(self) -> tuple[float, ...]:
         settings = self.settings
         follows = settings.text_weight if settings.next_sentence else 0.0
-        states = settings.states_weight if settings.learns_states else 0.0
-        return settings.text_weight, follows, states, settings.cosine_weight, settings.similarity_weight
+        of_teacher = settings.states_weight, settings.cosine_weight, settings.similarity_weight
+        return settings.text_weight, follows, *of_teacher
 
     def step(self, step: int) -> Tensor:
         """One batch: forward, losses, backward, the sum over processes, update. The losses, unweighted."""

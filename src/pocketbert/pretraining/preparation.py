@@ -12,7 +12,7 @@ from pocketbert.errors import UserError
 from pocketbert.heads import Pretraining
 from pocketbert.pretraining.corpus import Corpus, Say, open_corpus, word_shares
 from pocketbert.pretraining.examples import Batch, Examples
-from pocketbert.pretraining.lessons import CHUNK, Kept, Lessons, ask_teacher, choose_sentences
+from pocketbert.pretraining.lessons import CHUNK, Lessons, ask_teacher, choose_sentences
 from pocketbert.pretraining.objective import Student
 from pocketbert.pretraining.settings import PretrainingSettings
 from pocketbert.pretraining.teacher import Teacher, word_table
@@ -92,7 +92,7 @@ def _lessons(corpus: Corpus, settings: PretrainingSettings, teacher: Teacher, ca
         corpus,
         drawn,
         cache,
-        layer=settings.teacher_layer if settings.learns_states else None,
+        layer=settings.teacher_layer,
         drawn=(settings.seed, length),
         max_length=2 * length,  # its tokens may be shorter than ours
         precision=precision,
@@ -105,7 +105,6 @@ def _lessons(corpus: Corpus, settings: PretrainingSettings, teacher: Teacher, ca
             f"teacher's layer {settings.teacher_layer}: the words of {(kept.counts > 0).sum():,} of {len(drawn):,} "
             f"sentences"
         )
-    kept = Kept(kept.vectors[: len(chosen)], None if kept.counts is None else kept.counts[: len(chosen)], kept.states)
     return Lessons(corpus, chosen, kept, batch_size=size, max_length=length, seed=settings.seed)
 
 

@@ -59,7 +59,7 @@ class PretrainingSettings:
     teacher_batch: int = 64  # sentences a step
     teacher_length: int = 64  # tokens a sentence
     teacher_pooling: str = "mean"
-    teacher_layer: int | None = None  # whose states of every word are learned, too
+    teacher_layer: int | None = None  # whose states of words are learned, too
     cosine_weight: float = 3.0
     similarity_weight: float = 10.0
     states_weight: float = 3.0
@@ -112,7 +112,7 @@ class PretrainingSettings:
             raise UserError("teacher_layer needs a teacher: name one (--teacher)")
         if self.teacher_layer is not None and not self.states_weight:
             raise UserError("states_weight 0 leaves out what teacher_layer asks for: drop one of them")
-        if self.teacher_layer is None and self.states_weight != 3.0:
+        if self.teacher_layer is None and self.states_weight != type(self).states_weight:
             raise UserError("states_weight: whose states? Name a layer of the teacher (--teacher-layer)")
         if not self.text_weight and not self.distils:
             raise UserError("nothing to learn: the text has no weight (text_weight 0), and no teacher's loss has one")
@@ -131,8 +131,8 @@ class PretrainingSettings:
 
     @property
     def learns_states(self) -> bool:
-        """Does it learn what the teacher makes of every word?"""
-        return self.teacher is not None and self.teacher_layer is not None
+        """Does it learn what the teacher makes of words?"""
+        return self.teacher_layer is not None  # and there is a teacher: that was checked
 
     @property
     def reads(self) -> bool:
