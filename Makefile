@@ -36,6 +36,9 @@ test-slow: install
 bench: install
 	$(BIN)/python -m benchmarks.speed --write docs/performance.md
 	$(BIN)/python -m benchmarks.scaling
+	$(BIN)/python -m benchmarks.pretraining
+	$(BIN)/python -m benchmarks.memory
+	$(BIN)/python -m benchmarks.processes
 
 lint: install
 	$(BIN)/ruff check .

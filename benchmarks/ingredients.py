@@ -29,6 +29,7 @@ VARIANTS: dict[str, list[str] | None] = {  # in the order in which they build on
     "masked words, next sentences": [],
     "… and a teacher": TEACHER,
     "… and its word vectors": [*TEACHER, "--teacher-words"],
+    "… and its words' states": [*TEACHER, "--teacher-words", "--teacher-layer", "5"],
 }
 METHODS = ("finetune", "frozen")
 

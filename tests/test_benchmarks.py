@@ -29,6 +29,9 @@ def _repository_on_the_path(monkeypatch):
         "workers",
         "pretraining",
         "ingredients",
+        "texts",
+        "memory",
+        "processes",
     ],
 )
 def test_every_benchmark_imports_and_says_what_it_is_for(name):

@@ -22,6 +22,7 @@ from pocketbert.pretraining.lessons import Lessons
 from pocketbert.pretraining.objective import Student, distillation, read_batch
 from pocketbert.pretraining.settings import PretrainingSettings
 from pocketbert.training.loop import Candidate, derived_seed
+from pocketbert.training.machine import give_back_memory
 from pocketbert.training.optimizer import FlatAdamW, rate_schedule
 
 DROPOUT = 31  # what a derived seed is for
@@ -83,6 +84,7 @@ class PretrainingLearner:
                 f"({self.settings.learning_rate:g})"
             )
         held = measure_held_out(self.student, self.held)
+        give_back_memory()
         told = [mean if there else math.nan for mean, there in zip(means, self._there(), strict=True)]
         self.rows.append([float(end), float(self.tokens), *told, *held])
         if self.watch is not None:

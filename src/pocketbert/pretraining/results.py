@@ -43,7 +43,7 @@ def write_model(folder: Path, prepared: Prepared, weights: dict[str, Tensor], se
     with new_file(folder / WEIGHTS) as part:
         save_file(tensors, part, metadata={"format": "pt"})
     write_tokenizer(prepared.corpus.tokenizer, folder, settings.positions)
-    if not settings.trains_pooler or (settings.learns_sentences and settings.teacher_pooling == "mean"):
+    if settings.pooling == "mean":
         pooling = {"word_embedding_dimension": model.encoder.config.width, "pooling_mode_mean_tokens": True}
         write_json(folder / "1_Pooling" / "config.json", {**pooling, "pooling_mode_cls_token": False})
 

@@ -148,6 +148,13 @@ class PretrainingSettings:
     def trains_pooler(self) -> bool:
         return self.next_sentence or (self.learns_sentences and self.teacher_pooling == "pooler")
 
+    @property
+    def pooling(self) -> str:
+        """How the finished model's sentence vectors are best made: as the teacher's were learned, else as trained."""
+        if self.learns_sentences:
+            return self.teacher_pooling
+        return "pooler" if self.trains_pooler else "mean"
+
     def shape(self, vocabulary: int = 1_000, padding_id: int = 0) -> Config:
         """The model's shape, with a vocabulary of so many words."""
         own = re.fullmatch(r"(\d{1,3})x(\d{1,5})", self.size)

@@ -55,12 +55,17 @@ def has_bfloat16() -> bool:
     return False
 
 
+def give_back_memory() -> None:
+    """Return what was freed and kept: over hours, blocks of every length of text there is pile up."""
+    if sys.platform == "linux" and platform.libc_ver()[0] == "glibc":
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 def forget_peak_memory() -> None:
     """Count the peak anew, so that a run that follows a larger one in its process does not inherit its peak."""
     if sys.platform != "linux":
         return
-    if platform.libc_ver()[0] == "glibc":
-        ctypes.CDLL(None).malloc_trim(0)  # what was kept for the next step is given back
+    give_back_memory()
     with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w", encoding="ascii") as file:
         file.write("5")
 
