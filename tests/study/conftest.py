@@ -2,6 +2,7 @@
 
 import csv
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,8 @@ def command(*arguments: str | Path, home: Path, **environment: str) -> subproces
         text=True,
         encoding="utf-8",
         env={**os.environ, "POCKETBERT_HOME": str(home), **environment},
+        # A suite in the background of a shell hands on an ignored Ctrl-C; a person's terminal does not.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
