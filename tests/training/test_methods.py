@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -429,3 +430,33 @@ def test_a_run_does_not_inherit_the_peak_memory_of_what_came_before():
     del large
     forget_peak_memory()
     assert peak_memory() < before - 300_000_000
+
+
+KEEPS = r"""
+import re
+import torch
+from pocketbert.training.machine import computing, give_back_memory
+
+def held():
+    with open("/proc/self/status") as file:
+        return int(re.search(r"RssAnon:\s+(\d+)", file.read())[1]) // 1024
+
+with computing(1):
+    before = held()
+    blocks = [torch.ones(1_000_000 + 1_000 * i) for i in range(50)]
+    after_them = torch.ones(10_000)
+    full = held()
+    del blocks
+    kept = held()
+    give_back_memory()
+    print(full - before, kept - before, held() - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries are not asked to keep anything")
+def test_freed_memory_is_kept_for_the_next_step_until_it_is_given_back():
+    done = subprocess.run([sys.executable, "-c", KEEPS], capture_output=True, text=True, check=True)
+    full, kept, given_back = map(int, done.stdout.split())  # megabytes
+    assert full > 150
+    assert kept > 150
+    assert given_back < 50
