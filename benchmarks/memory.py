@@ -8,24 +8,23 @@ longest sentences of a step need, and what the C library keeps of freed blocks u
 """
 
 import argparse
-import re
 import tempfile
 from pathlib import Path
 
 from benchmarks.report import align
 from benchmarks.texts import write_random_text
 from pocketbert.pretraining import PretrainingSettings, pretrain
-from pocketbert.training.machine import forget_peak_memory, peak_memory
+from pocketbert.training.machine import forget_peak_memory, kernel_says, peak_memory
 
 SENTENCES, BATCH = 8_192, 128
 
 
 def held_memory() -> int:
     """Bytes of this process that are no file's."""
-    found = re.search(r"RssAnon:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
-    if found is None:
+    held = kernel_says("RssAnon")
+    if held is None:
         raise SystemExit("this system does not tell a process's own memory")
-    return int(found[1]) * 1024
+    return held
 
 
 def main() -> None:

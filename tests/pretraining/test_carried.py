@@ -16,7 +16,6 @@ from .conftest import run, write_corpus
 
 NAMES = sorted(path.parent.name for path in CARRIED.glob("*/config.json"))
 SIZE = 25_000_000  # bytes of all of them together
-WITHIN = {"pocket-mini": 1, "pocket-tiny": 1_000}  # pocket-tiny tells words little better than their frequencies do
 SCALED = {  # what the command on the card is given instead, so that it ends in seconds
     "--steps": "6", "--vocabulary-size": "120", "--batch-size": "4", "--teacher-sentences": "40",
     "--teacher-batch": "8", "--teacher-layer": "1",
@@ -48,9 +47,9 @@ def test_a_carried_model_is_what_it_says(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_carried_model_tells_words_better_than_chance(name):
     told = pb.fill("this is one of the best films i have ever [MASK] .", name, top=1_000)[0]
-    assert "seen" in [guess.word for guess in told[: WITHIN[name]]]
+    assert told[0].word == "seen"
     best, total = told[0].probability, sum(guess.probability for guess in told)
-    assert 1 / 1_000 < best < total <= 1
+    assert 1 / 4 < best < total <= 1
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -85,8 +84,7 @@ def test_the_command_on_the_card_runs_at_toy_scale(name, tmp_path, teacher):
         if word.endswith(".jsonl.gz"):
             words[number] = str(write_corpus(tmp_path / word.removesuffix(".gz"), seed=number))
     for flag, value in {**SCALED, "--out": str(tmp_path / "made"), "--teacher": teacher}.items():
-        if flag != "--teacher-layer" or flag in words:
-            words[words.index(flag) + 1] = value
+        words[words.index(flag) + 1] = value
     done = run(*words, "--threads", "1", "--cache", tmp_path / "cache", environment={"POCKETBERT_HOME": str(tmp_path)})
     assert done.returncode == 0, done.stderr
     made, carried = load_model(tmp_path / "made"), load_model(name)

@@ -70,12 +70,20 @@ def forget_peak_memory() -> None:
         file.write("5")
 
 
-def peak_memory() -> int:
-    """The most memory this process has had since `forget_peak_memory`, in bytes; 0 where the system does not say."""
+def kernel_says(kind: str) -> int | None:
+    """One of the amounts of memory that Linux tells of this process, in bytes; None elsewhere."""
     with contextlib.suppress(OSError), open("/proc/self/status", encoding="ascii", errors="replace") as file:
         for line in file:
-            if line.startswith("VmHWM:"):
+            if line.startswith(f"{kind}:"):
                 return int(line.split()[1]) * 1024
+    return None
+
+
+def peak_memory() -> int:
+    """The most memory this process has had since `forget_peak_memory`, in bytes; 0 where the system does not say."""
+    told = kernel_says("VmHWM")
+    if told is not None:
+        return told
     try:
         import resource
     except ImportError:  # Windows
