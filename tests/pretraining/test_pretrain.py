@@ -253,6 +253,8 @@ def test_wrong_settings_are_named():
     assert "batch_size: 0" in refused(batch_size=0)
     assert "learning_rate" in refused(learning_rate=0.0)
     assert "--no-nsp" in refused(causal=True)
+    assert "whole_word means nothing" in refused(causal=True, next_sentence=False, whole_word=True)
+    assert "share means nothing" in refused(causal=True, next_sentence=False, share=0.3)
     assert "teacher_words needs a teacher" in refused(teacher_words=True)
     assert "teacher_layer needs a teacher" in refused(teacher_layer=1)
     assert "states_weight 0" in refused(teacher="x", teacher_layer=1, states_weight=0.0)

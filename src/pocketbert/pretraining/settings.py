@@ -106,6 +106,8 @@ class PretrainingSettings:
             raise UserError("left to right (causal), [CLS] sees nothing: train without next sentences (--no-nsp)")
         if self.causal and self.whole_word:
             raise UserError("left to right (causal) masks no words: whole_word means nothing there")
+        if self.causal and self.share != type(self).share:
+            raise UserError("left to right (causal) masks no words, it asks for every one: share means nothing there")
         if self.teacher is None and self.teacher_words:
             raise UserError("teacher_words needs a teacher: name one (--teacher)")
         if self.teacher is None and self.teacher_layer is not None:
