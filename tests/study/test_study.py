@@ -58,6 +58,22 @@ def test_one_worker_and_two_give_identical_bytes(done, tmp_path, reviews, model)
     assert files_of(tmp_path / "one") == files_of(folder)
 
 
+def test_a_small_run_is_not_said_to_need_the_memory_of_a_larger_one_before_it(tmp_path):
+    path = tmp_path / "long.csv"
+    words = "a long text of many words that are good or bad as films are".split()
+    rows = [f"{' '.join(words[(i * j) % 14] for j in range(120))},{i % 2}" for i in range(1, 241)]
+    path.write_text("\n".join(["text,label", *rows]), encoding="utf-8")
+
+    def memory_of_tiny(models: str) -> int:
+        out = tmp_path / models
+        arguments = ["--methods", "scratch", "--epochs", "1", "--seeds", "1", "--workers", "1", "--out", out]
+        run("study", path, "--models", models, *arguments, home=tmp_path / "home")
+        rows = json.loads((out / "study.json").read_text())["rows"]
+        return next(row["cost"]["peak_memory_bytes"] for row in rows if row["name"] == "scratch tiny")
+
+    assert memory_of_tiny("mini,tiny") < 1.1 * memory_of_tiny("tiny")
+
+
 def test_the_same_command_again_repeats_nothing_and_more_seeds_only_add(done, tmp_path, reviews, model):
     folder, _, _ = done
     stamps = {path: path.stat().st_mtime_ns for path in folder.glob("runs/*/manifest.json")}

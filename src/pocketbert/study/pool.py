@@ -1,7 +1,8 @@
 """Runs side by side on this machine: one process a core, one thread each, long runs first.
 
 Each worker has a thread here that hands it a run, listens until the run ends, and hands it the next. A worker that
-dies is started again, and its run tried again; numbers do not depend on which worker did what.
+dies is started again, and its run tried again; numbers do not depend on which worker did what. Nor does the memory that
+a run is said to need: a process keeps what its largest run took, so the runs of another row begin in a new one.
 """
 
 import json
@@ -56,6 +57,7 @@ class Worker:
         )
         self.plan = plan
         self.known: set[str] = set()
+        self.row: int | None = None  # whose runs it has done; baselines, which need next to nothing, do not count
 
     def send(self, message: dict[str, Any]) -> None:
         assert self.process.stdin is not None
@@ -65,6 +67,8 @@ class Worker:
     def do(self, run: PlannedRun, folder: Path, heard: Callable[[dict[str, Any]], None]) -> dict[str, Any] | None:
         """Do a run; its last message, or None where the process died."""
         assert self.process.stdout is not None
+        if run.model is not None:
+            self.row = run.row
         try:
             if run.task not in self.known:
                 self.send({"add": task_to_json(self.plan.tasks[run.task])})
@@ -78,6 +82,9 @@ class Worker:
                 return message
             heard(message)
         return None
+
+    def suits(self, run: PlannedRun) -> bool:
+        return run.model is None or self.row in (None, run.row)
 
     def last_words(self) -> str:
         self.process.wait()
@@ -167,6 +174,9 @@ class Pool:
         for attempt in range(1, TRIES + 1):
             if self._stop is not None:
                 return worker
+            if worker is not None and not worker.suits(run):
+                worker.end()
+                worker = None
             if worker is None:
                 worker = Worker(self.plan, run.settings.threads or 1)
             self._tell(Event(run, "began"))
