@@ -45,7 +45,8 @@ def _drive(
     tasks = {name: ray.put(task_to_json(task)) for name, task in plan.tasks.items()}
     names = {run.model for job in jobs for run in job if run.model is not None}
     models = {name: ray.put(_files_of_model(name)) for name in names}
-    remote = ray.remote(max_retries=TRIES)(do_job)
+    # A process a job, as in the pool: one that did a larger run before would charge this one for its memory.
+    remote = ray.remote(max_retries=TRIES, max_calls=1)(do_job)
     waiting = {}
     for job in jobs:
         first = job[0]
