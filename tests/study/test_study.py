@@ -60,7 +60,7 @@ def test_one_worker_and_two_give_identical_bytes(done, tmp_path, reviews, model)
 
 def test_a_small_run_is_not_said_to_need_the_memory_of_a_larger_one_before_it(tmp_path):
     path = tmp_path / "long.csv"
-    words = "a long text of many words that are good or bad as films are".split()
+    words = ["a", "long", "text", "of", "many", "words", "that", "are", "good", "or", "bad", "as", "films", "are"]
     rows = [f"{' '.join(words[(i * j) % 14] for j in range(120))},{i % 2}" for i in range(1, 241)]
     path.write_text("\n".join(["text,label", *rows]), encoding="utf-8")
 
