@@ -1,5 +1,7 @@
 """What an encoder promises by itself: gradients where they belong, none from padding, none from ambient randomness."""
 
+import dataclasses
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -100,6 +102,25 @@ def test_more_padding_never_changes_a_result(length, more, seed, head):
     torch.testing.assert_close(a.last_hidden_state[seen], b.last_hidden_state[:, :length][seen], rtol=0, atol=1e-5)
     torch.testing.assert_close(a.pooler_output, b.pooler_output, rtol=0, atol=1e-5)
     torch.testing.assert_close(said_a, said_b, rtol=0, atol=1e-5)
+
+
+def test_in_bfloat16_training_is_the_same_and_padding_stays_hidden():
+    quiet = dataclasses.replace(SMALL, dropout=0.0, attention_dropout=0.0)
+    encoder, one, other = Encoder(quiet), ids(3, 12), ids(3, 12, seed=1)
+    mask = torch.ones_like(one)
+    mask[0, 7:] = 0
+    mask[1] = 0  # nothing to see: nonsense, but no NaN that would spoil the other rows' gradients
+    other = torch.where(mask.bool(), one, other)
+    with torch.no_grad():
+        exact = encoder.eval()(one, mask).last_hidden_state
+    with torch.autocast("cpu", torch.bfloat16):
+        states = encoder.train()(one, mask).last_hidden_state
+        changed = encoder(other, mask).last_hidden_state
+    assert torch.equal(states[0, :7], changed[0, :7])
+    assert torch.equal(states[2], changed[2])
+    assert (states - exact)[[0, 2]].abs().max() < 0.05
+    states.sum().backward()
+    assert all(parameter.grad is None or parameter.grad.isfinite().all() for parameter in encoder.parameters())
 
 
 def test_the_same_seed_gives_the_same_weights_and_ambient_randomness_is_left_alone():

@@ -90,8 +90,8 @@ class Attention(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         if only_first:
             return self.for_the_first(x, mask)
-        parts = self.query_key_value(x).unflatten(-1, (3, self.heads, -1))  # (B, T, 3, A, D)
-        query, key, value = parts.permute(2, 0, 3, 1, 4)  # 3 of (B, A, T, D)
+        parts = self.query_key_value(x).chunk(3, dim=-1)  # 3 of (B, T, H)
+        query, key, value = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in parts)  # (B, A, T, D)
         # In bfloat16 torch's own attention is several times slower backward than the formula.
         by_formula = self.training and (self.dropout.p > 0 or query.dtype == torch.bfloat16)
         if want_map or by_formula:
@@ -131,9 +131,9 @@ def attend_by_formula(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: nn.Module
 ) -> tuple[Tensor, Tensor]:
     """The same attention written out: for maps, and for dropout, which falls on the map's entries."""
-    scores = query @ key.transpose(-2, -1) * query.shape[-1] ** -0.5  # (B, A, T, T)
+    scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-2, -1)  # (B, A, T, T)
     if mask is not None:
-        scores = scores + mask
+        scores = scores + mask.to(scores.dtype)
     attention_map = dropout(scores.softmax(dim=-1))  # (B, A, T, T)
     return attention_map @ value, attention_map  # (B, A, T, D)
 
@@ -241,11 +241,16 @@ class Encoder(nn.Module):
 
 
 def additive_mask(attention_mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    """0 where a token may be seen, the lowest number where not; None where nothing is hidden (the fast case)."""
+    """0 where a token may be seen, a lowest number where not; None where nothing is hidden (the fast case).
+
+    The number is one that bfloat16 has, too: the lowest of float32 would become minus infinity there, and a row that
+    sees nothing no number at all.
+    """
     if attention_mask is None or bool(attention_mask.all()):
         return None
     seen = attention_mask[:, None] if attention_mask.ndim == 3 else attention_mask[:, None, None]
-    return (1 - seen.to(dtype)) * torch.finfo(dtype).min  # (B, 1, 1 or T, T)
+    lowest = max(torch.finfo(dtype).min, torch.finfo(torch.bfloat16).min)
+    return (1 - seen.to(dtype)) * lowest  # (B, 1, 1 or T, T)
 
 
 def initialise(module: nn.Module, std: float, seed: int) -> None:

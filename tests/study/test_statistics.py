@@ -449,6 +449,11 @@ def comparison_of(effect, half, p, **more):
             "alone it would pass for a difference, among so many comparisons it does not",
         ),
         (
+            comparison_of(0.03, 0.5, 0.9, smallest=0.547),
+            "tiny and tfidf cannot be told apart here: 3.0 points (−47.0 to 53.0); "
+            "this study is too small to tell, it could have missed even 54 points",
+        ),
+        (
             comparison_of(0.03, 0.02, 0.01, counts_seeds=False),
             "tiny beats tfidf by 3.0 points (1.0 to 5.0); with one seed, what another seed would change is not counted",
         ),
@@ -456,6 +461,19 @@ def comparison_of(effect, half, p, **more):
 )
 def test_a_comparison_reads_as_a_sentence(comparison, sentence):
     assert s.words("tiny", "tfidf", comparison) == sentence
+
+
+@pytest.mark.parametrize(
+    ("smallest", "told"),
+    [
+        ([0.138, 0.114, 0.12], "a difference below 11.4 to 13.8 points could have been missed"),
+        ([0.0101, 0.01], "a difference below 1.0 point could have been missed"),
+        ([0.25, 0.778], "this study is too small to tell, it could have missed even 25 points"),
+        ([0.249, 0.778], "a difference below 24.9 to 77.8 points could have been missed"),
+    ],
+)
+def test_several_differences_that_could_have_been_missed_are_told_at_once(smallest, told):
+    assert s.missed_in_words(smallest) == told
 
 
 # Do they keep their word? A small simulation here, the whole grid in benchmarks/coverage.py.

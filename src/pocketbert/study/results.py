@@ -291,11 +291,8 @@ def _against(name: str, others: list[str], comparisons: list[dict[str, Any]], su
     sentences = [f"{subject} beats {_listing(beats)}."] if beats else []
     sentences += [f"{subject} is beaten by {_listing(beaten)}."] if beaten else []
     if even:
-        ends = sorted({f"{100 * share:.1f}" for share in (min(missed), max(missed))}, key=float)
-        sentences.append(
-            f"{subject} cannot be told apart here from {_listing(even)}: a difference below {' to '.join(ends)} points "
-            f"could have been missed."
-        )
+        told = statistics.missed_in_words(missed)
+        sentences.append(f"{subject} cannot be told apart here from {_listing(even)}: {told}.")
     return sentences
 
 

@@ -21,6 +21,7 @@ LEVEL = 0.05  # intervals hold 1 − LEVEL; a difference is called one below it
 POWER = 0.8  # what "could have seen" means: in four studies of five
 COLDEST, HOTTEST = 0.05, 20.0  # temperatures beyond these say "all right" or "all wrong", not how much
 TINY = 1e-12  # a probability of 0 has no logarithm
+BLIND = 0.25  # a study that could have missed so much tells nothing
 EXTRA = 0.25  # of an imagined example a method, for what a small test set could have held and did not
 LEAST = 1e-100  # smaller p are not told apart
 
@@ -377,13 +378,21 @@ def words(first: str, second: str, comparison: Comparison) -> str:
         notes = "; alone it would pass for a difference, among so many comparisons it does not" + notes
     return (
         f"{first} and {second} cannot be told apart here: {effect_in_words(effect, low, high)}; "
-        f"a difference below {_points(comparison.smallest)} could have been missed{notes}"
+        f"{missed_in_words([comparison.smallest])}{notes}"
     )
 
 
 def effect_in_words(effect: float, low: float, high: float) -> str:
     """A difference and its interval, in points: "6.2 points (4.1 to 8.3)"."""
     return f"{_points(effect)} ({_number(low)} to {_number(high)})"
+
+
+def missed_in_words(smallest: Sequence[float]) -> str:
+    """How large a difference could have been there, unseen. Where methods seldom differ so much, that is said first."""
+    if min(smallest) >= BLIND:
+        return f"this study is too small to tell, it could have missed even {math.floor(100 * min(smallest))} points"
+    ends = dict.fromkeys(_number(end) for end in (min(smallest), max(smallest)))
+    return f"a difference below {' to '.join([*list(ends)[:-1], _points(max(smallest))])} could have been missed"
 
 
 def _points(share: float) -> str:
