@@ -14,11 +14,12 @@ from pocketbert.pretraining.distributed import Processes
 from pocketbert.pretraining.examples import Batch
 from pocketbert.pretraining.lessons import Lesson, Words
 from pocketbert.pretraining.objective import Student, distillation, read_batch
+from pocketbert.training.batches import even_count, even_length
 
 SMALL = Config(vocabulary=50, width=24, layers=2, heads=3, inner=40, positions=32)
 
 
-def make_batch(config, *, rows: int = 6, length: int = 20, seed: int = 0, masked: int = 9) -> Batch:
+def make_batch(config, *, rows: int = 6, length: int = 20, seed: int = 0, masked: int = 37) -> Batch:
     given = random_batch(config, rows=rows, length=length, seed=seed)
     random = np.random.default_rng(seed)
     real = np.flatnonzero(given["attention_mask"].numpy())
@@ -145,3 +146,35 @@ def test_the_distance_of_words_is_what_the_formula_says(pooling):
         projected = student.word_projection(own)
     expected = sum(1 - F.cosine_similarity(projected[i], taught[i], dim=0).item() for i in range(3)) / 4
     assert abs(told.item() - expected) < 1e-5
+
+
+def test_words_in_any_number_are_learned_as_the_formula_says():
+    """Also where more are computed than there are, to have memory in few sizes."""
+    student = Student(Pretraining(Encoder(SMALL, seed=1), seed=2), 20, "mean", seed=3, of_words=True).eval()
+    given = random_batch(_Sizes, rows=9, length=9, seed=2)
+    batch = {name: given[name] for name in ("input_ids", "attention_mask")}
+    places = torch.arange(69)
+    numbers = places // 2
+    taught = torch.randn(35, 20, generator=torch.Generator().manual_seed(1))
+    assert (even_count(69), even_count(36)) == (72, 36)  # three tokens too many, one word of nobody's
+    words = Words(places, numbers, taught, everywhere=35)
+    distillation(student, Lesson(batch, taught[:9], words), Processes())[0].backward()
+    found = {name: p.grad.clone() for name, p in student.named_parameters() if p.grad is not None}
+    student.zero_grad()
+    states = student.model.encoder(**batch).last_hidden_state.flatten(0, 1)
+    own = torch.stack([states[2 * i : min(2 * i + 2, 69)].mean(dim=0) for i in range(35)])
+    (1 - F.cosine_similarity(student.word_projection(own), taught, dim=1)).mean().backward()
+    expected = {name: p.grad for name, p in student.named_parameters() if p.grad is not None}
+    assert found.keys() == expected.keys()
+    for name, gradient in found.items():
+        assert torch.allclose(gradient, expected[name], atol=1e-6), name
+
+
+@pytest.mark.parametrize("count", [0, 1, 31, 32, 33, 300, 1_023, 1_025, 99_999])
+def test_counts_come_in_few_sizes_and_grow_by_a_sixteenth_at_most(count):
+    assert count <= even_count(count) <= count * 17 / 16
+    assert len({even_count(number) for number in range(512, 1024)}) <= 17
+
+
+def test_lengths_are_rounded_up_but_never_beyond_what_the_model_can_read():
+    assert [even_length(length, 30) for length in (1, 4, 5, 28, 29, 30)] == [4, 4, 8, 28, 30, 30]

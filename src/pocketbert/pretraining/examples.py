@@ -21,7 +21,7 @@ from torch import Tensor
 
 from pocketbert.errors import UserError
 from pocketbert.pretraining.corpus import Corpus
-from pocketbert.training.batches import epoch_batches
+from pocketbert.training.batches import epoch_batches, even_length
 from pocketbert.training.loop import derived_seed
 
 PASS, BATCH, MASK = 11, 12, 13  # what a derived seed is for
@@ -185,7 +185,7 @@ class Examples:
         begin_a, a, begin_b, b, strange = self.rows(step)
         pairs = self.drawing.next_sentence
         lengths = (a + b + (3 if pairs else 2))[:, None]
-        place = np.arange(int(lengths.max()))
+        place = np.arange(even_length(int(lengths.max()), self.drawing.max_length))
         ids = np.full((len(a), len(place)), self.special["[PAD]"], dtype=np.int64)
         second = (a + 2)[:, None]  # where B's part begins
         in_a = (place >= 1) & (place < second - 1)

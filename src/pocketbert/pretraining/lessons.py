@@ -26,7 +26,7 @@ from pocketbert.models import weights_fingerprint
 from pocketbert.pretraining.corpus import Corpus, Say
 from pocketbert.pretraining.teacher import Teacher
 from pocketbert.tokenizer import Tokenizer
-from pocketbert.training.batches import by_length, epoch_batches
+from pocketbert.training.batches import by_length, epoch_batches, even_length
 from pocketbert.training.loop import derived_seed
 from pocketbert.training.network import mean_pool
 
@@ -312,6 +312,7 @@ class Lessons:
         self.kept = kept
         self.width = kept.vectors.shape[1]
         self.begins = np.asarray(corpus.starts[sentences])
+        self.max_length = max_length
         self.lengths = np.minimum(np.asarray(corpus.starts[sentences + 1]) - self.begins, max_length - 2)
         self.batch_size = min(batch_size, len(sentences))
         self.batches = len(sentences) // self.batch_size  # a pass
@@ -332,7 +333,7 @@ class Lessons:
         number, place = divmod(step, self.batches)
         rows = self._pass(number)[place]
         own = rows[rank::processes]
-        at = np.arange(int(self.lengths[rows].max()) + 2)
+        at = np.arange(even_length(int(self.lengths[rows].max()) + 2, self.max_length))
         lengths = self.lengths[own][:, None]
         special = self.corpus.tokenizer.ids
         ids = np.full((len(own), len(at)), special["[PAD]"], dtype=np.int64)

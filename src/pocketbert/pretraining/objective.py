@@ -17,7 +17,10 @@ from pocketbert.heads import Pretraining
 from pocketbert.pretraining.distributed import Processes
 from pocketbert.pretraining.examples import Batch
 from pocketbert.pretraining.lessons import Lesson, Words, word_means
+from pocketbert.training.batches import even_count
 from pocketbert.training.network import mean_pool
+
+UNASKED = -100  # instead of a word's id, where nothing is asked
 
 
 @dataclass
@@ -32,16 +35,18 @@ class Told:
 
 def read_batch(model: Pretraining, batch: Batch, *, count_right: bool = False) -> Told:
     """Both losses. The masked-word head, and most of the last layer, are computed at the asked places only."""
-    encoding = model.encoder(batch.input_ids, batch.attention_mask, batch.token_type_ids, places=batch.places)
-    logits = model.words(encoding.last_hidden_state, model.encoder.embeddings.word.weight).float()  # (M, V)
-    told = Told(F.cross_entropy(logits, batch.words, reduction="sum"))
+    more = even_count(len(batch.places)) - len(batch.places)
+    places, words = F.pad(batch.places, (0, more)), F.pad(batch.words, (0, more), value=UNASKED)
+    encoding = model.encoder(batch.input_ids, batch.attention_mask, batch.token_type_ids, places=places)
+    logits = model.words(encoding.last_hidden_state, model.encoder.embeddings.word.weight).float()  # (M + more, V)
+    told = Told(F.cross_entropy(logits, words, ignore_index=UNASKED, reduction="sum"))
     if batch.strange is not None:
         following = model.next_sentence(encoding.pooler_output).float()  # (B, 2)
         told.next_loss = F.cross_entropy(following, batch.strange, reduction="sum")
         if count_right:
             told.next_right = (following.argmax(dim=1) == batch.strange).sum()
     if count_right:
-        told.words_right = (logits.argmax(dim=1) == batch.words).sum()
+        told.words_right = (logits.argmax(dim=1) == words).sum()
     return told
 
 
@@ -99,6 +104,11 @@ def distillation(student: Student, lesson: Lesson, group: Processes) -> tuple[Te
 
 def _distance_of_words(student: Student, states: Tensor, words: Words) -> Tensor:
     assert student.word_projection is not None
-    own = word_means(states, words.places, words.numbers, len(words.states))  # (W, H)
-    distance = 1 - F.cosine_similarity(student.word_projection(own).float(), words.states, dim=1)
-    return distance.sum() / max(1, words.everywhere)
+    count, tokens = len(words.states), len(words.places)
+    rows = even_count(count + 1)  # one at least is nobody's: the tokens that are too many go there
+    places = F.pad(words.places, (0, even_count(tokens) - tokens))
+    numbers = F.pad(words.numbers, (0, even_count(tokens) - tokens), value=count)
+    own = word_means(states, places, numbers, rows)  # (W + more, H)
+    theirs = F.pad(words.states, (0, 0, 0, rows - count))
+    distance = 1 - F.cosine_similarity(student.word_projection(own).float(), theirs, dim=1)
+    return distance[:count].sum() / max(1, words.everywhere)
