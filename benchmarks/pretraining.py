@@ -1,6 +1,8 @@
 """Pretraining speed: our step beside `transformers`' `BertForPreTraining`, same batches, same precision, in turns.
 
-    python -m benchmarks.pretraining                  tiny and mini, float32 and bfloat16 (minutes; an idle machine)
+    python -m benchmarks.pretraining                  tiny and mini, float32 and bfloat16, vocabularies of 12,000 (the
+                                                      default) and 20,000 (our two models'); 20 minutes, an idle machine
+    python -m benchmarks.pretraining --sizes mini --precisions bfloat16 --vocabularies 30522      one of them, or BERT's
     python -m benchmarks.pretraining --quick          does it work? seconds, numbers worth nothing
     python -m benchmarks.pretraining --json out.json  the numbers
 
@@ -11,9 +13,9 @@ before. A number is the median over rounds that alternate.
 """
 
 import argparse
+import itertools
 import json
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +28,7 @@ from pocketbert.pretraining.distributed import Processes
 from pocketbert.pretraining.examples import Batch, Examples
 from pocketbert.pretraining.learner import PretrainingLearner
 from pocketbert.pretraining.preparation import Prepared
-from pocketbert.pretraining.settings import PretrainingSettings, resolve
+from pocketbert.pretraining.settings import PRECISIONS, PretrainingSettings, resolve
 from pocketbert.tokenizer import Tokenizer
 from pocketbert.training.machine import computing, has_bfloat16
 
@@ -123,6 +125,7 @@ def compare(size: str, precision: str, *, threads: int, rounds: int, steps: int,
     return {
         "size": size,
         "precision": precision,
+        "vocabulary": vocabulary,
         "tokens_per_second": median,
         "ratio": median["ours"] / median["theirs"],
         "ratio_range": [min(ratios), max(ratios)],
@@ -136,26 +139,29 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--vocabulary", type=int, default=12_000)
+    parser.add_argument("--sizes", nargs="+", default=["tiny", "mini"])
+    parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=list(PRECISIONS))
+    parser.add_argument("--vocabularies", nargs="+", type=int, default=[12_000, 20_000])
     given = parser.parse_args()
     amount = {"rounds": 2, "steps": 1, "rows": 16} if given.quick else {"rounds": 5, "steps": 6, "rows": 64}
+    sizes, vocabularies = (["tiny"], [12_000]) if given.quick else (given.sizes, given.vocabularies)
+    precisions = [one for one in given.precisions if one == "float32" or has_bfloat16()]
     lines = []
     with computing(given.threads):
-        for size in ("tiny",) if given.quick else ("tiny", "mini"):
-            for precision in ("float32", "bfloat16") if has_bfloat16() else ("float32",):
-                line = compare(size, precision, threads=given.threads, vocabulary=given.vocabulary, **amount)
-                lines.append(line)
-                low, high = line["ratio_range"]
-                speed = ", ".join(f"{name} {value:,.0f}" for name, value in line["tokens_per_second"].items())
-                print(
-                    f"{size} {precision}: {line['ratio']:.2f} times theirs ({low:.2f} to {high:.2f}; fused AdamW "
-                    f"{line['ratio_fused']:.2f}); making batches {100 * line['share_of_making_batches']:.1f} % of a "
-                    f"step; tokens a second: {speed}"
-                )
+        for size, vocabulary, precision in itertools.product(sizes, vocabularies, precisions):
+            line = compare(size, precision, threads=given.threads, vocabulary=vocabulary, **amount)
+            lines.append(line)
+            low, high = line["ratio_range"]
+            speed = ", ".join(f"{name} {value:,.0f}" for name, value in line["tokens_per_second"].items())
+            print(
+                f"{size}, {vocabulary:,} words, {precision}: {line['ratio']:.2f} times theirs ({low:.2f} to "
+                f"{high:.2f}; fused AdamW {line['ratio_fused']:.2f}); making batches "
+                f"{100 * line['share_of_making_batches']:.1f} % of a step; tokens a second: {speed}",
+                flush=True,
+            )
     if given.json:
         with open(given.json, "w", encoding="utf-8") as file:
             json.dump({"threads": given.threads, "torch": torch.__version__, "lines": lines}, file, indent=2)
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":
