@@ -243,19 +243,23 @@ def test_every_preset_has_rows_and_a_place_for_every_published_figure(name, mode
     assert any("stands in for" in one for one in said)
     assert len({(row.task, row.name) for row in rows}) == len(rows)
     assert any(row.theirs for row in rows)
-    figure = {"mean": 0.5, "std": 0.1, "low": 0.4, "high": 0.6}
+    figure, on_dev = {"mean": 0.5, "low": 0.4, "high": 0.6}, {"mean": 0.3, "low": 0.2, "high": 0.4}
     results = {
         "said": said,
         "tasks": [{"name": "cfimdb", "refused": {"test": "all labels are 0"}}],
         "rows": [
-            {"task": row.task, "name": row.name, "accuracy": figure, "seeds": [0, 1], "dev": figure} for row in rows
+            {"task": row.task, "name": row.name, "accuracy": figure, "seeds": [0, 1], "dev": on_dev} for row in rows
         ],
     }
+    ours = set()
     for table in preset.published(results):
         assert table["differs"]
         for line in table["rows"]:
             assert len(line) == len(table["columns"])
             assert "not finished" not in " ".join(line)
+            ours |= {cell for title, cell in zip(table["columns"], line, strict=True) if title.startswith("ours")}
+    both = {"50.0 (40.0 to 60.0; 2 seeds)", "30.0 (20.0 to 40.0; 2 seeds)"}
+    assert ours - {""} == (both if name == "minbert" else {"50.0 (40.0 to 60.0; 2 seeds)"})  # it also tells dev
 
 
 class _Stand:

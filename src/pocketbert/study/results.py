@@ -90,7 +90,7 @@ def _row(
     texts = task.split(split)
     labels = texts.labels
     assert labels is not None
-    right, metrics, temperatures = [], [], []
+    right, right_dev, metrics, temperatures = [], [], [], []
     pooled = np.zeros((len(labels), len(task.labels)))
     reliability = []
     for run in runs:
@@ -102,7 +102,9 @@ def _row(
         reliability.append((probabilities, labels))
         dev = task.splits.get("dev")
         if dev is not None and dev.labels is not None and len(dev):
-            temperatures.append(statistics.temperature(read_predictions(found, "dev")[0], dev.labels))
+            told, correct_dev = read_predictions(found, "dev")
+            temperatures.append(statistics.temperature(told, dev.labels))
+            right_dev.append(correct_dev)
     correct = np.array(right)
     scores = [one["scores"][split] for one in metrics]
     deterministic = not get_method(row.method).seeded
@@ -110,7 +112,7 @@ def _row(
     matrix = np.sum([score["confusion"] for score in scores], axis=0)
     classes = statistics.per_class(matrix)
     costs = [one["cost"] for one in metrics]
-    devs = [one["scores"].get("dev", {}) for one in metrics]
+    on_dev = statistics.estimate(np.array(right_dev), deterministic=deterministic) if right_dev else None
     speeds = [cost["examples_per_second"] for cost in costs if cost["examples_per_second"]]
     about = {
         "task": row.task,
@@ -134,7 +136,7 @@ def _row(
         ),
         "curves": [curve for one in metrics for curve in _curves(one["history"])],
         "chosen": [{"seed": run.settings.seed, **one["best"]} for run, one in zip(runs, metrics, strict=True)],
-        "dev": _spread([score["accuracy"] for score in devs if "accuracy" in score]),
+        "dev": None if on_dev is None else vars(on_dev),
         "trials": max(one["trials"] for one in metrics),
         "truncated": max(score.get("truncated", 0) for score in scores),
         "cost": {

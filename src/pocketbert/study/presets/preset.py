@@ -71,22 +71,15 @@ def stand_in(wanted: str, others: tuple[str, ...], *, hub: bool) -> tuple[str, s
     raise UserError(f"{wanted} {why}, and none of {', '.join(others)} is at hand to stand in for it")
 
 
-def cell(results: dict[str, Any], task: str, name: str) -> str:
-    """One of our figures: mean, interval, seeds."""
+def cell(results: dict[str, Any], task: str, name: str, what: str = "accuracy") -> str:
+    """One of our figures: mean, interval, seeds. `what` may also be "dev", which chose the epoch."""
     for row in results["rows"]:
         if row["task"] == task and row["name"] == name:
-            accuracy = row["accuracy"]
-            seeds = len(row["seeds"])
+            found, seeds = row[what], len(row["seeds"])
+            if found is None:
+                return "–"
             return (
-                f"{100 * accuracy['mean']:.1f} ({100 * accuracy['low']:.1f} to {100 * accuracy['high']:.1f}; "
+                f"{100 * found['mean']:.1f} ({100 * found['low']:.1f} to {100 * found['high']:.1f}; "
                 f"{seeds} seed{'s' if seeds > 1 else ''})"
             )
-    return "not finished"
-
-
-def dev_cell(results: dict[str, Any], task: str, name: str) -> str:
-    """Our mean on dev, which also chose the epoch."""
-    for row in results["rows"]:
-        if row["task"] == task and row["name"] == name and row["dev"]["mean"] is not None:
-            return f"{100 * row['dev']['mean']:.1f}"
     return "not finished"
