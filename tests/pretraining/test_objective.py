@@ -14,12 +14,12 @@ from pocketbert.pretraining.distributed import Processes
 from pocketbert.pretraining.examples import Batch
 from pocketbert.pretraining.lessons import Lesson, Words
 from pocketbert.pretraining.objective import Student, distillation, read_batch
-from pocketbert.training.batches import even_count, even_length
+from pocketbert.training.batches import even
 
 SMALL = Config(vocabulary=50, width=24, layers=2, heads=3, inner=40, positions=32)
 
 
-def make_batch(config, *, rows: int = 6, length: int = 20, seed: int = 0, masked: int = 37) -> Batch:
+def make_batch(config, *, rows: int = 6, length: int = 20, seed: int = 0, masked: int = 9, more: int = 3) -> Batch:
     given = random_batch(config, rows=rows, length=length, seed=seed)
     random = np.random.default_rng(seed)
     real = np.flatnonzero(given["attention_mask"].numpy())
@@ -27,8 +27,8 @@ def make_batch(config, *, rows: int = 6, length: int = 20, seed: int = 0, masked
     words = random.integers(5, config.vocab_size, masked)
     strange = torch.from_numpy(random.integers(0, 2, rows))
     places, words = torch.from_numpy(places), torch.from_numpy(words)
-    return Batch(**given, places=places, words=words, strange=strange, masked_everywhere=masked, rows_everywhere=rows,
-                 tokens_everywhere=len(real))  # fmt: skip
+    return Batch(**given, places=places, words=words, strange=strange, computed=masked + more, masked_everywhere=masked,
+                 rows_everywhere=rows, tokens_everywhere=len(real))  # fmt: skip
 
 
 class _Sizes:
@@ -138,7 +138,7 @@ def test_the_distance_of_words_is_what_the_formula_says(pooling):
     given = random_batch(_Sizes, rows=2, length=9, seed=2)
     batch = {name: given[name] for name in ("input_ids", "attention_mask")}
     taught = torch.randn(3, 20, generator=torch.Generator().manual_seed(1))
-    words = Words(torch.tensor([1, 2, 3, 10]), torch.tensor([0, 0, 1, 2]), taught, everywhere=4)
+    words = Words(torch.tensor([1, 2, 3, 10]), torch.tensor([0, 0, 1, 2]), taught, everywhere=4, computed=5)
     with torch.no_grad():
         told, _, _ = distillation(student, Lesson(batch, F.normalize(torch.randn(2, 20), dim=1), words), Processes())
         states = student.model.encoder(**batch).last_hidden_state
@@ -148,16 +148,13 @@ def test_the_distance_of_words_is_what_the_formula_says(pooling):
     assert abs(told.item() - expected) < 1e-5
 
 
-def test_words_in_any_number_are_learned_as_the_formula_says():
-    """Also where more are computed than there are, to have memory in few sizes."""
+def test_words_are_learned_as_the_formula_says():
+    """Also where more are computed than there are."""
     student = Student(Pretraining(Encoder(SMALL, seed=1), seed=2), 20, "mean", seed=3, of_words=True).eval()
     given = random_batch(_Sizes, rows=9, length=9, seed=2)
     batch = {name: given[name] for name in ("input_ids", "attention_mask")}
-    places = torch.arange(69)
-    numbers = places // 2
     taught = torch.randn(35, 20, generator=torch.Generator().manual_seed(1))
-    assert (even_count(69), even_count(36)) == (72, 36)  # three tokens too many, one word of nobody's
-    words = Words(places, numbers, taught, everywhere=35)
+    words = Words(torch.arange(69), torch.arange(69) // 2, taught, everywhere=35, computed=72)
     distillation(student, Lesson(batch, taught[:9], words), Processes())[0].backward()
     found = {name: p.grad.clone() for name, p in student.named_parameters() if p.grad is not None}
     student.zero_grad()
@@ -170,11 +167,10 @@ def test_words_in_any_number_are_learned_as_the_formula_says():
         assert torch.allclose(gradient, expected[name], atol=1e-6), name
 
 
-@pytest.mark.parametrize("count", [0, 1, 31, 32, 33, 300, 1_023, 1_025, 99_999])
-def test_counts_come_in_few_sizes_and_grow_by_a_sixteenth_at_most(count):
-    assert count <= even_count(count) <= count * 17 / 16
-    assert len({even_count(number) for number in range(512, 1024)}) <= 17
-
-
-def test_lengths_are_rounded_up_but_never_beyond_what_the_model_can_read():
-    assert [even_length(length, 30) for length in (1, 4, 5, 28, 29, 30)] == [4, 4, 8, 28, 30, 30]
+@pytest.mark.parametrize("most", [0, 1, 16, 30, 64, 128, 1_229])
+def test_what_is_computed_comes_in_sixteen_kinds(most):
+    made = [even(count, most) for count in range(1, most + 1)]
+    assert len(set(made)) <= 16
+    assert all(count <= found <= min(most, count + -(-most // 16)) for count, found in enumerate(made, start=1))
+    assert even(0, most) == 0
+    assert even(most + 1, most) > most  # more than was thought is not cut

@@ -11,6 +11,7 @@ inside a sentence, so neither the length nor the ending tells the two kinds apar
 Shapes: B rows, T tokens, M places whose word is to be told.
 """
 
+import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -21,7 +22,7 @@ from torch import Tensor
 
 from pocketbert.errors import UserError
 from pocketbert.pretraining.corpus import Corpus
-from pocketbert.training.batches import epoch_batches, even_length
+from pocketbert.training.batches import epoch_batches, even
 from pocketbert.training.loop import derived_seed
 
 PASS, BATCH, MASK = 11, 12, 13  # what a derived seed is for
@@ -53,6 +54,7 @@ class Batch:
     places: Tensor  # (M) into B·T
     words: Tensor  # (M) the true ids there
     strange: Tensor | None  # (B) 0: B follows A; 1: it is from elsewhere
+    computed: int  # at least M: for so many places something is computed, to have few shapes
     masked_everywhere: int  # places in the whole batch, over all processes
     rows_everywhere: int
     tokens_everywhere: int  # without padding
@@ -77,6 +79,7 @@ class Examples:
         self.continues = np.array([token.startswith("##") for token in tokens])
         self.ordinary = np.array([row for row, token in enumerate(tokens) if token not in tokenizer.ids])
         self.room = drawing.max_length - (3 if drawing.next_sentence else 2)
+        self.most_asked = math.ceil(drawing.batch_size * drawing.max_length * (1 if drawing.causal else drawing.share))
         documents = corpus.documents(held=held)
         counts = (corpus.firsts[1:] - corpus.firsts[:-1])[documents]
         self.document = np.repeat(documents.astype(np.int32), counts)  # of each sentence of this side
@@ -185,7 +188,7 @@ class Examples:
         begin_a, a, begin_b, b, strange = self.rows(step)
         pairs = self.drawing.next_sentence
         lengths = (a + b + (3 if pairs else 2))[:, None]
-        place = np.arange(even_length(int(lengths.max()), self.drawing.max_length))
+        place = np.arange(even(int(lengths.max()), self.drawing.max_length))
         ids = np.full((len(a), len(place)), self.special["[PAD]"], dtype=np.int64)
         second = (a + 2)[:, None]  # where B's part begins
         in_a = (place >= 1) & (place < second - 1)
@@ -204,6 +207,7 @@ class Examples:
         if self.drawing.causal:
             mask = here[:, None, :] & np.tril(np.ones((len(place), len(place)), dtype=bool))  # (B, T, T)
         own = slice(rank, None, processes)
+        asked = int(chosen[own].sum())
         return Batch(
             input_ids=torch.from_numpy(shown[own].copy()),
             attention_mask=torch.from_numpy(mask[own].astype(np.int64)),
@@ -211,6 +215,7 @@ class Examples:
             places=torch.from_numpy(np.flatnonzero(chosen[own])),
             words=torch.from_numpy(words[own][chosen[own]]),
             strange=torch.from_numpy(strange[own].copy()) if pairs else None,
+            computed=even(asked, -(-self.most_asked // processes)),
             masked_everywhere=int(chosen.sum()),
             rows_everywhere=len(a),
             tokens_everywhere=int(lengths.sum()),

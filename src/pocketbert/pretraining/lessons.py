@@ -26,7 +26,7 @@ from pocketbert.models import weights_fingerprint
 from pocketbert.pretraining.corpus import Corpus, Say
 from pocketbert.pretraining.teacher import Teacher
 from pocketbert.tokenizer import Tokenizer
-from pocketbert.training.batches import by_length, epoch_batches, even_length
+from pocketbert.training.batches import by_length, epoch_batches, even
 from pocketbert.training.loop import derived_seed
 from pocketbert.training.network import mean_pool
 
@@ -282,9 +282,11 @@ class Words:
     numbers: Tensor  # (P) the word that each token belongs to
     states: Tensor  # (W, D)
     everywhere: int  # words of all processes' sentences
+    computed: int  # at least P: so many tokens are computed, to have few shapes
 
     def to(self, device: str) -> "Words":
-        return Words(self.places.to(device), self.numbers.to(device), self.states.to(device), self.everywhere)
+        places, numbers, states = (given.to(device) for given in (self.places, self.numbers, self.states))
+        return Words(places, numbers, states, self.everywhere, self.computed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -333,7 +335,7 @@ class Lessons:
         number, place = divmod(step, self.batches)
         rows = self._pass(number)[place]
         own = rows[rank::processes]
-        at = np.arange(even_length(int(self.lengths[rows].max()) + 2, self.max_length))
+        at = np.arange(even(int(self.lengths[rows].max()) + 2, self.max_length))
         lengths = self.lengths[own][:, None]
         special = self.corpus.tokenizer.ids
         ids = np.full((len(own), len(at)), special["[PAD]"], dtype=np.int64)
@@ -363,4 +365,5 @@ class Lessons:
             torch.from_numpy(again[numbers[given]]),
             torch.from_numpy(np.concatenate([states[:0], *known]).astype(np.float32)),
             int(counts[rows].sum()),
+            even(int(given.sum()), len(own) * self.max_length),
         )

@@ -17,7 +17,6 @@ from pocketbert.heads import Pretraining
 from pocketbert.pretraining.distributed import Processes
 from pocketbert.pretraining.examples import Batch
 from pocketbert.pretraining.lessons import Lesson, Words, word_means
-from pocketbert.training.batches import even_count
 from pocketbert.training.network import mean_pool
 
 UNASKED = -100  # instead of a word's id, where nothing is asked
@@ -35,7 +34,7 @@ class Told:
 
 def read_batch(model: Pretraining, batch: Batch, *, count_right: bool = False) -> Told:
     """Both losses. The masked-word head, and most of the last layer, are computed at the asked places only."""
-    more = even_count(len(batch.places)) - len(batch.places)
+    more = batch.computed - len(batch.places)
     places, words = F.pad(batch.places, (0, more)), F.pad(batch.words, (0, more), value=UNASKED)
     encoding = model.encoder(batch.input_ids, batch.attention_mask, batch.token_type_ids, places=places)
     logits = model.words(encoding.last_hidden_state, model.encoder.embeddings.word.weight).float()  # (M + more, V)
@@ -104,11 +103,10 @@ def distillation(student: Student, lesson: Lesson, group: Processes) -> tuple[Te
 
 def _distance_of_words(student: Student, states: Tensor, words: Words) -> Tensor:
     assert student.word_projection is not None
-    count, tokens = len(words.states), len(words.places)
-    rows = even_count(count + 1)  # one at least is nobody's: the tokens that are too many go there
-    places = F.pad(words.places, (0, even_count(tokens) - tokens))
-    numbers = F.pad(words.numbers, (0, even_count(tokens) - tokens), value=count)
-    own = word_means(states, places, numbers, rows)  # (W + more, H)
-    theirs = F.pad(words.states, (0, 0, 0, rows - count))
+    count, more = len(words.states), words.computed - len(words.places)
+    places = F.pad(words.places, (0, more))
+    numbers = F.pad(words.numbers, (0, more), value=count)  # the tokens too many are of a word that is nobody's
+    own = word_means(states, places, numbers, words.computed + 1)  # (computed + 1, H): never fewer than W + 1
+    theirs = F.pad(words.states, (0, 0, 0, len(own) - count))
     distance = 1 - F.cosine_similarity(student.word_projection(own).float(), theirs, dim=1)
     return distance[:count].sum() / max(1, words.everywhere)

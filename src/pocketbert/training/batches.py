@@ -3,15 +3,15 @@
 Shuffle; sort by length inside windows of many batches; cut; shuffle the batches. Ties keep the shuffled order, so the
 result depends on the seed alone.
 
-A run of many hours also wants its batches in few shapes. Every new one makes the libraries below torch prepare and keep
-a kernel, and leaves holes in memory that the next does not fit into: with sizes of every kind, memory grows and grows.
+A run of hours also wants its batches in few shapes. For every new one the library below torch prepares kernels, and
+keeps the last thousand; they lie in the midst of what a step frees, so that the next, of another shape, finds no room
+there. With sizes of every kind, memory grows and grows.
 """
 
 import numpy as np
 
 WINDOW = 64  # batches that are sorted together: enough that lengths agree, few enough that batches stay random
-LENGTHS = 4  # lengths are rounded up to multiples of this
-SIZES = 16  # and counts to so many sizes from one power of two to the next
+KINDS = 16  # of lengths, and of counts, that are computed
 
 
 def epoch_batches(
@@ -40,12 +40,8 @@ def count_batches(rows: int, batch_size: int) -> int:
     return -(-rows // batch_size)
 
 
-def even_length(longest: int, most: int) -> int:
-    """How long to make a batch whose longest row is so long, and which must not be longer than `most`."""
-    return min(most, -(-longest // LENGTHS) * LENGTHS)
-
-
-def even_count(count: int) -> int:
-    """How many to compute where so many are needed: at most a sixteenth more."""
-    step = 1 << max(0, (count // SIZES).bit_length() - 1)
-    return -(-count // step) * step
+def even(count: int, most: int) -> int:
+    """How long to make what must be so long: a little more, so that from 0 to `most` there are only `KINDS` of it."""
+    step = max(1, -(-most // KINDS))
+    rounded = -(-count // step) * step
+    return min(rounded, most) if count <= most else rounded
