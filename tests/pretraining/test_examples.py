@@ -163,3 +163,15 @@ def test_a_corpus_smaller_than_a_batch_is_refused():
                     small.tokenizer, {}, "made")  # fmt: skip
     with pytest.raises(UserError, match="without next sentences"):
         Examples(single, DRAWING)
+
+
+def test_batches_come_in_few_shapes():
+    """With every length and count there is, memory grows for hours (`python -m benchmarks.memory`)."""
+    examples = Examples(CORPUS, replace(DRAWING, batch_size=16, short=0.5))
+    batches = [examples.batch(step) for step in range(300)]
+    lengths = {batch.input_ids.shape[1] for batch in batches}
+    assert len(lengths) <= 16
+    assert max(lengths) == DRAWING.max_length
+    assert len({len(batch.places) for batch in batches}) > 100
+    assert len({batch.computed for batch in batches}) <= 16 + 4  # a few have more than their share
+    assert all(len(batch.places) <= batch.computed < len(batch.places) + 20 for batch in batches)

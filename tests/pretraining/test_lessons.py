@@ -233,4 +233,7 @@ def test_lessons_give_each_word_its_state(corpus):
         halves = [lessons.batch(step, rank, 2).words for rank in (0, 1)]
         assert sum(len(half.states) for half in halves) == halves[0].everywhere == halves[1].everywhere
         assert len(lessons.batch(step, 8, 9).words.states) == 0  # more processes than sentences
+        assert ids.shape[1] % 3 == 0 or ids.shape[1] == 40  # a sixteenth of the longest, rounded up: few shapes
+        assert len(lesson.words.places) <= lesson.words.computed
+        assert lesson.words.computed % (8 * 40 // 16) == 0
     assert seen == len(named)
