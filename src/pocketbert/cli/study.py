@@ -182,7 +182,7 @@ def _show(study: "Study", as_json: bool) -> None:
                 print_table(columns, lines, title=tables.title(task))
         for published in results.get("published", []):
             print_table(published["columns"], published["rows"], title=published["title"])
-            say(published["differs"])
+            say(f"What differs: {published['differs']}")
         for sentence in results["verdicts"]:
             print(f"  {sentence}")
     for failure in results["failures"]:

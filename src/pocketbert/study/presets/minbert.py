@@ -80,7 +80,7 @@ class MinBert(Preset):
                 "title": "SST-5, accuracy dev / test",
                 "columns": ["setting", "theirs", "the course's reference", "ours, dev %", "ours, test %"],
                 "rows": lines,
-                "differs": f"Differs: theirs is one seed. Dropout in a frozen encoder is off in ours. {stands}".strip(),
+                "differs": f"Theirs is one seed. Dropout in a frozen encoder is off in ours. {stands}".strip(),
             },
             {
                 "title": "CFIMDB, accuracy on dev",

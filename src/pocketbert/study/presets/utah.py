@@ -32,7 +32,7 @@ RATES = (1e-4, 1e-5, 1e-6)
 EPOCHS = 10
 FILES = {"rte": ("hidden_rte.csv", "test_rte.csv"), "sst2": ("hidden_sst2.csv", "test_sst2.csv")}
 DIFFERS = (
-    "Differs: theirs is one seed, and the first report's figures are no multiples of 1/277 or 1/1,821, so its split or "
+    "Theirs is one seed, and the first report's figures are no multiples of 1/277 or 1/1,821, so its split or "
     "its averaging is another. Their batch size and schedule are not told: ours is 32, constant, for their rates. Of "
     "their rates, dev chooses one on the first seed, and the other seeds keep it."
 )
