@@ -4,8 +4,8 @@ Shuffle; sort by length inside windows of many batches; cut; shuffle the batches
 result depends on the seed alone.
 
 A run of hours also wants its batches in few shapes. For every new one the library below torch prepares kernels, and
-keeps the last thousand; they lie in the midst of what a step frees, so that the next, of another shape, finds no room
-there. With sizes of every kind, memory grows and grows.
+keeps the last thousand; they seem to lie in the midst of what a step frees, so that the next, of another shape, finds
+no room there. With sizes of every kind, memory grew and grew (docs/performance.md).
 """
 
 import numpy as np
