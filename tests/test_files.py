@@ -104,3 +104,51 @@ def test_a_link_to_a_file_is_read_as_the_file(tmp_path):
     write_json(tmp_path / "file", 1)
     (tmp_path / "link").symlink_to("file")
     assert read_json(tmp_path / "link") == 1
+
+
+def test_what_is_no_file_is_never_replaced_by_one(tmp_path):
+    for kind, path in no_files(tmp_path).items():
+        before = path.lstat()
+        with pytest.raises(UserError, match=f"is a {kind}; name a file"):
+            write_json(path, 1)
+        with pytest.raises(UserError, match=f"is a {kind}; name a folder"), new_folder(path, overwrite=True):
+            pass
+        with pytest.raises(UserError, match=f"is a {kind}; name a folder"), lock(path):
+            pass
+        assert (path.lstat().st_mode, path.lstat().st_ino) == (before.st_mode, before.st_ino)
+    write_json(tmp_path / "file", 1)
+    with pytest.raises(UserError, match="is a file; name a folder"), new_folder(tmp_path / "file", overwrite=True):
+        pass
+    with pytest.raises(UserError, match="is a folder; name a file"):
+        write_json(tmp_path, 1)
+
+
+def test_a_link_stays_and_the_file_it_leads_to_is_written(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link").symlink_to("second")
+    (tmp_path / "second").symlink_to("elsewhere/file")
+    for value in (1, 2):  # at first the link leads to nothing
+        write_json(tmp_path / "link", value)
+        assert read_json(tmp_path / "elsewhere" / "file") == value
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["elsewhere", "file", "link", "second"]
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "second").is_symlink()
+
+
+def test_a_link_stays_and_the_folder_it_leads_to_is_written(tmp_path):
+    (tmp_path / "link").symlink_to("folder")
+    for name in ("one", "two"):
+        with new_folder(tmp_path / "link", overwrite=True) as part:
+            (part / name).write_text(name)
+        assert [path.name for path in (tmp_path / "folder").iterdir()] == [name]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "link"]
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_a_link_in_a_circle_is_said(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(UserError, match="cannot write: Too many levels of symbolic links"):
+        write_json(tmp_path / "loop", 1)
+    with pytest.raises(UserError, match="Too many levels"), new_folder(tmp_path / "loop"):
+        pass
+    assert (tmp_path / "loop").is_symlink()
