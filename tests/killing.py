@@ -1,4 +1,4 @@
-"""Something that writes, killed at the n-th change it makes to the disk: in a child forked by a server that is clean."""
+"""Something that writes, killed at the n-th change it makes to the disk: in a child that a clean server forks."""
 
 import itertools
 import multiprocessing

@@ -2,10 +2,9 @@
 
 import json
 import os
-import socket
-import stat
 
 import pytest
+from nodes import no_files
 
 from pocketbert.errors import UserError
 from pocketbert.files import lock, new_file, new_folder, read_json, require_regular_file, write_json
@@ -69,19 +68,6 @@ def test_one_who_waits_for_a_lock_says_so_once(tmp_path):
     assert str(tmp_path) in heard[0]
     with lock(tmp_path, wait=1, say=heard.append):
         assert len(heard) == 1
-
-
-def no_files(folder):
-    """A pipe, a socket and, where we may make one, a device: in a folder of the test's own."""
-    os.mkfifo(folder / "pipe")
-    with socket.socket(socket.AF_UNIX) as door:
-        door.bind(str(folder / "socket"))
-    nodes = {"pipe": folder / "pipe", "socket": folder / "socket"}
-    try:
-        os.mknod(folder / "device", stat.S_IFCHR | 0o666, os.makedev(1, 3))  # as /dev/null
-    except PermissionError:
-        return nodes
-    return {**nodes, "device": folder / "device"}
 
 
 def test_what_is_no_file_is_refused_as_input_and_nothing_waits(tmp_path):

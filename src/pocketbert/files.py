@@ -22,7 +22,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, TextIO
+from typing import IO, Any
 
 from safetensors import SafetensorError
 
@@ -30,6 +30,7 @@ from pocketbert.errors import CannotWrite, UserError
 
 LOCK = ".lock"
 TEMPORARY = re.compile(r"\.(?P<name>.+)\.[0-9]+\.[0-9a-f]{8}\.(?P<kind>part|old)", re.DOTALL)
+FORMULA = re.compile(r"[=@\t\r\n]|[+-](?![0-9]+([.,][0-9]+)*([eE][+-]?[0-9]+)?\Z)")
 STANDARD_OUTPUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 
 
@@ -127,6 +128,8 @@ def new_output(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any
     if is_standard_output(path):
         if sys.stdout is None:
             raise UserError(f"{path}: standard output is closed; name a file")
+        if "b" in mode and sys.stdout.isatty():
+            raise UserError(f"{path}: this is no text for a terminal; name a file, or send it to a program")
         sys.stdout.flush()
         with open(1, mode, closefd=False, **text) as file:  # type: ignore[call-overload]
             yield file
@@ -283,13 +286,19 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 
 class RowWriter:
-    """Rows of a CSV with plain line ends, where Python would leave a carriage return unquoted, and readers stumble."""
+    """Rows of a CSV with plain line ends, where Python would leave a carriage return unquoted, and readers stumble.
 
-    def __init__(self, file: TextIO) -> None:
+    `safe_for_spreadsheets`: a text that a spreadsheet would take for a formula gets a ' in front; a number does not.
+    """
+
+    def __init__(self, file: IO[str], *, safe_for_spreadsheets: bool = False) -> None:
+        self._safe = safe_for_spreadsheets
         self._plain = csv.writer(file, lineterminator="\n")
         self._quoted = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
 
     def writerow(self, row: Sequence[Any]) -> None:
+        if self._safe:
+            row = [f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell for cell in row]
         returns = any(isinstance(cell, str) and "\r" in cell for cell in row)
         (self._quoted if returns else self._plain).writerow(row)
 
