@@ -138,3 +138,8 @@ def test_a_link_in_a_circle_is_said(tmp_path):
     with pytest.raises(UserError, match="Too many levels"), new_folder(tmp_path / "loop"):
         pass
     assert (tmp_path / "loop").is_symlink()
+
+
+def test_half_a_letter_is_written_and_read_back(tmp_path):
+    write_json(tmp_path / "a", {"name": "caf\udce9"})
+    assert read_json(tmp_path / "a") == {"name": "caf\udce9"}

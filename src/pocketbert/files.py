@@ -31,6 +31,7 @@ from pocketbert.errors import CannotWrite, UserError
 LOCK = ".lock"
 TEMPORARY = re.compile(r"\.(?P<name>.+)\.[0-9]+\.[0-9a-f]{8}\.(?P<kind>part|old)", re.DOTALL)
 FORMULA = re.compile(r"[=@\t\r\n]|[+-](?![0-9]+([.,][0-9]+)*([eE][+-]?[0-9]+)?\Z)")
+NO_LETTERS = "backslashreplace"
 STANDARD_OUTPUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 
 
@@ -124,7 +125,7 @@ def new_file(path: str | os.PathLike[str]) -> Iterator[Path]:
 @contextlib.contextmanager
 def new_output(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]]:
     """A new file, open; or standard output, where that is named."""
-    text = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
+    text = {} if "b" in mode else {"encoding": "utf-8", "newline": "", "errors": NO_LETTERS}
     if is_standard_output(path):
         if sys.stdout is None:
             raise UserError(f"{path}: standard output is closed; name a file")
@@ -281,8 +282,9 @@ def _remove(part: Path) -> None:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """In UTF-8; what it has no bytes for, half a letter or a file name that is no text, is written as JSON does."""
     with new_file(path) as part:
-        part.write_text(text, encoding="utf-8")
+        part.write_text(text, encoding="utf-8", errors=NO_LETTERS)
 
 
 class RowWriter:
