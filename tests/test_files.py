@@ -4,9 +4,10 @@ import json
 import os
 
 import pytest
+from nodes import no_files
 
 from pocketbert.errors import UserError
-from pocketbert.files import lock, new_file, new_folder, read_json, write_json
+from pocketbert.files import lock, new_file, new_folder, read_json, require_regular_file, write_json
 
 
 def test_a_file_whose_writing_fails_is_not_there_and_the_old_one_stays(tmp_path):
@@ -67,3 +68,78 @@ def test_one_who_waits_for_a_lock_says_so_once(tmp_path):
     assert str(tmp_path) in heard[0]
     with lock(tmp_path, wait=1, say=heard.append):
         assert len(heard) == 1
+
+
+def test_what_is_no_file_is_refused_as_input_and_nothing_waits(tmp_path):
+    for kind, path in no_files(tmp_path).items():
+        for read in (require_regular_file, read_json):
+            with pytest.raises(UserError, match=f"is a {kind}, not a file; save what it gives to a file first"):
+                read(path)
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "link").symlink_to("pipe")
+    for name, message in [("", "this is a folder"), ("gone", "no such file"), ("link", "is a pipe")]:
+        with pytest.raises(UserError, match=message):
+            require_regular_file(tmp_path / name)
+    with pytest.raises(UserError, match="cannot read"):
+        require_regular_file(tmp_path / "loop")
+    with pytest.raises(UserError, match="no name of a file"):
+        require_regular_file("a\0b")
+
+
+def test_a_link_to_a_file_is_read_as_the_file(tmp_path):
+    write_json(tmp_path / "file", 1)
+    (tmp_path / "link").symlink_to("file")
+    assert read_json(tmp_path / "link") == 1
+
+
+def test_what_is_no_file_is_never_replaced_by_one(tmp_path):
+    for kind, path in no_files(tmp_path).items():
+        before = path.lstat()
+        with pytest.raises(UserError, match=f"is a {kind}; name a file"):
+            write_json(path, 1)
+        with pytest.raises(UserError, match=f"is a {kind}; name a folder"), new_folder(path, overwrite=True):
+            pass
+        with pytest.raises(UserError, match=f"is a {kind}; name a folder"), lock(path):
+            pass
+        assert (path.lstat().st_mode, path.lstat().st_ino) == (before.st_mode, before.st_ino)
+    write_json(tmp_path / "file", 1)
+    with pytest.raises(UserError, match="is a file; name a folder"), new_folder(tmp_path / "file", overwrite=True):
+        pass
+    with pytest.raises(UserError, match="is a folder; name a file"):
+        write_json(tmp_path, 1)
+
+
+def test_a_link_stays_and_the_file_it_leads_to_is_written(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link").symlink_to("second")
+    (tmp_path / "second").symlink_to("elsewhere/file")
+    for value in (1, 2):  # at first the link leads to nothing
+        write_json(tmp_path / "link", value)
+        assert read_json(tmp_path / "elsewhere" / "file") == value
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["elsewhere", "file", "link", "second"]
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "second").is_symlink()
+
+
+def test_a_link_stays_and_the_folder_it_leads_to_is_written(tmp_path):
+    (tmp_path / "link").symlink_to("folder")
+    for name in ("one", "two"):
+        with new_folder(tmp_path / "link", overwrite=True) as part:
+            (part / name).write_text(name)
+        assert [path.name for path in (tmp_path / "folder").iterdir()] == [name]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "link"]
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_a_link_in_a_circle_is_said(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(UserError, match="cannot write: Too many levels of symbolic links"):
+        write_json(tmp_path / "loop", 1)
+    with pytest.raises(UserError, match="Too many levels"), new_folder(tmp_path / "loop"):
+        pass
+    assert (tmp_path / "loop").is_symlink()
+
+
+def test_half_a_letter_is_written_and_read_back(tmp_path):
+    write_json(tmp_path / "a", {"name": "caf\udce9"})
+    assert read_json(tmp_path / "a") == {"name": "caf\udce9"}

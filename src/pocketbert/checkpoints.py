@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from pocketbert.config import Config
 from pocketbert.encoder import Encoder, initialise
 from pocketbert.errors import UserError
-from pocketbert.files import new_folder, read_json, write_json, write_text
+from pocketbert.files import new_folder, read_json, recover, write_json, write_text
 from pocketbert.heads import Pretraining
 from pocketbert.tokenizer import Tokenizer
 
@@ -214,6 +214,7 @@ def _check_tied(model: Pretraining, weights: WeightFile) -> None:
 
 
 def _check_folder(folder: Path) -> Config:
+    recover(folder)
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder")
     if not any(folder.iterdir()):

@@ -10,17 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from pocketbert.errors import UserError
-from pocketbert.files import LOCK, remove_leftovers, write_json
+from pocketbert.files import LOCK, is_temporary, remove_leftovers, target_folder, write_json
 
 SETTINGS, MANIFEST, CHECKPOINT = "settings.json", "manifest.json", "checkpoint.safetensors"
 
 
 def refuse_strangers(folder: Path, kind: str) -> None:
     """A folder that holds something else is left as it is, to the last file."""
-    if folder.is_file():
-        raise UserError(f"{folder}: is a file; name a folder")
+    target_folder(folder)
     if folder.is_dir() and not (folder / SETTINGS).is_file():
-        strange = [path.name for path in folder.iterdir() if path.name != LOCK and not path.name.endswith(".part")]
+        strange = [path.name for path in folder.iterdir() if path.name != LOCK and not is_temporary(path.name)]
         if strange:
             raise UserError(f"{folder}: is no {kind} of pocketbert (it holds {strange[0]}); name another folder")
 

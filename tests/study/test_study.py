@@ -5,6 +5,7 @@ import dataclasses
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import threading
@@ -17,6 +18,7 @@ import pytest
 import pocketbert as pb
 from pocketbert.errors import UserError
 from pocketbert.files import lock
+from pocketbert.folders import write_manifest
 from pocketbert.study import Row
 from pocketbert.study.pool import Event, Worker
 from pocketbert.study.store import Store
@@ -126,10 +128,64 @@ def test_runs_lists_them(done, tmp_path):
     assert "no study" in err
 
 
+@pytest.mark.parametrize("harm", ["missing", "shorter", "another", "no numbers"])
+def test_a_run_that_was_damaged_is_listed_as_damaged_and_the_others_as_they_are(done, tmp_path, harm):
+    folder, _, _ = done
+    shutil.copytree(folder, tmp_path / "study")
+    store = Store(tmp_path / "study")
+    whole = store.index()
+    victim = next(path for path in store.runs.iterdir() if "tfidf" in path.name)
+    if harm == "missing":
+        (victim / "test.csv").unlink()
+    elif harm == "shorter":
+        (victim / "dev.csv").write_text("row,label\n")
+    elif harm == "another":
+        (victim / "test.csv").write_text((victim / "test.csv").read_text().replace("yes", "no "))
+    else:
+        metrics = json.loads((victim / "metrics.json").read_text())
+        metrics["scores"]["test"]["accuracy"] = "high"
+        (victim / "metrics.json").write_text(json.dumps(metrics))
+        write_manifest(victim)
+    listed = store.index()
+    assert [name for name, entry in listed.items() if "damaged" in entry] == [victim.name]
+    assert victim.name in listed[victim.name]["damaged"]
+    assert {name: entry for name, entry in listed.items() if name != victim.name} == {
+        name: entry for name, entry in whole.items() if name != victim.name
+    }
+    if harm == "missing":
+        out, err = run("runs", tmp_path / "study", home=tmp_path)
+        assert "damaged" in out
+        assert f"{victim / 'test.csv'}: missing or changed" in err
+        out, _ = run("runs", tmp_path / "study", "--json", home=tmp_path)
+        assert "missing" in json.loads(out)["runs"][victim.name]["damaged"]
+
+
+def test_an_index_that_was_edited_is_made_anew(done, tmp_path):
+    folder, _, _ = done
+    shutil.copytree(folder, tmp_path / "study")
+    store = Store(tmp_path / "study")
+    whole = store.index()
+    for change in ({"scores": 3}, {"task": "another"}, {"seed": None}):
+        edited = {name: {**entry, **change} for name, entry in whole.items()}
+        (tmp_path / "study" / "index.json").write_text(json.dumps({"format": 1, "runs": edited}))
+        assert store.index() == whole
+
+
+def test_names_stay_text_in_the_table(task, tmp_path):
+    name = "<img src=x onerror=alert(1)> & [a](http://x) `b` | *c* _d_ e_f\nnext\x1b[31m"
+    table = [Row("", "majority", name=name), Row("", "random", name="plain")]
+    hostile = dataclasses.replace(task, name="<b>toy</b>")
+    study = pb.Study(hostile, table=table, name="# a <i>study</i>", out=tmp_path / "study").run(1)
+    text = (tmp_path / "study" / "table.md").read_text()
+    assert study.table() == text
+    assert "<" not in text
+    assert "&lt;img src=x onerror=alert(1)&gt; &amp; \\[a\\](http://x) \\`b\\` \\| \\*c\\* \\_d\\_ e_f next" in text
+    assert "\x1b" not in text
+    assert {line.replace("\\|", "").count("|") for line in text.splitlines() if line.startswith("|")} == {7}
+
+
 def test_a_changed_run_is_found_out(done, reviews, model, tmp_path):
     folder, _, _ = done
-    import shutil
-
     shutil.copytree(folder, tmp_path / "study")
     victim = next((tmp_path / "study").glob("runs/*tfidf*/test.csv"))
     victim.write_text(victim.read_text().replace("yes", "no"))

@@ -97,7 +97,7 @@ def runs(
     folder: Annotated[Path, typer.Argument(help="The folder of a study.")],
     as_json: Json = False,
 ) -> None:
-    """List the finished runs in a study's folder."""
+    """List the finished runs in a study's folder, and those that were damaged since."""
     from pocketbert.study.store import Store
 
     store = Store(folder)
@@ -109,6 +109,10 @@ def runs(
         return
     table = []
     for name, entry in entries.items():
+        if "damaged" in entry:
+            table.append([name, "", "", "", "", "damaged"])
+            say(f"damaged: {entry['damaged']}; remove the folder {store.runs / name}, and run the study again")
+            continue
         scored = [entry["scores"].get(split, {}).get("accuracy") for split in ("test", "dev")]
         accuracy = next((f"{100 * score:.1f}" for score in scored if score is not None), "not scored")
         table.append([name, entry["task"], entry["method"], entry["model"] or "", entry["seed"], accuracy])

@@ -1,5 +1,7 @@
 """What one does with a finished run: `predict`, `evaluate`, `export`; and `encode`, which needs only a model."""
 
+import sys
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +11,8 @@ from pocketbert.cli.app import Json, app
 from pocketbert.cli.output import print_json, print_table, say
 from pocketbert.cli.progress import row_progress
 from pocketbert.cli.train import SCORES, Encoding, Hub, Label, Text, Text2, Threads, score_row
+from pocketbert.errors import UserError
+from pocketbert.files import is_standard_output
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")]
 
@@ -17,14 +21,27 @@ def _stem(file: Path) -> str:
     return Path(file.name.removesuffix(".gz")).stem
 
 
+def _target(out: Path | None, usual: str, as_json: bool) -> Path:
+    target = out or Path(usual)
+    if as_json and is_standard_output(target):
+        raise UserError(f"--out {target}: with --json standard output is one document; name a file, or leave one out")
+    return target
+
+
 @app.command()
 def predict(
     run: RunFolder,
     file: Annotated[Path, typer.Argument(help="CSV, TSV, JSON lines, Parquet, plain lines; also gzipped.")],
-    out: Annotated[Path | None, typer.Option(help="CSV to write; default: NAME.predicted.csv here.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="CSV to write; default: NAME.predicted.csv here; - is standard output.")
+    ] = None,
     text: Text = None,
     text2: Text2 = None,
     numbers: Annotated[bool, typer.Option("--numbers", help="Write the label's number, not its name.")] = False,
+    safe_for_spreadsheets: Annotated[
+        bool,
+        typer.Option("--safe-for-spreadsheets", help="Put ' before texts that begin with = + - @, tab or line end."),
+    ] = False,
     encoding: Encoding = "utf-8",
     threads: Threads = None,
     as_json: Json = False,
@@ -33,7 +50,7 @@ def predict(
     from pocketbert.predict import predict_file
     from pocketbert.runs import load_run
 
-    target = out or Path(f"{_stem(file)}.predicted.csv")
+    target = _target(out, f"{_stem(file)}.predicted.csv", as_json)
     with row_progress("predicted") as tick:
         done = predict_file(
             load_run(run),
@@ -42,6 +59,7 @@ def predict(
             text=text,
             text2=text2,
             numbers=numbers,
+            safe_for_spreadsheets=safe_for_spreadsheets,
             encoding=encoding,
             threads=threads,
             tick=tick,
@@ -53,7 +71,8 @@ def predict(
     if as_json:
         print_json(done)
     else:
-        print_table(["label", "predicted"], list(done["predicted"].items()))
+        with redirect_stdout(sys.stderr) if is_standard_output(target) else nullcontext():
+            print_table(["label", "predicted"], list(done["predicted"].items()))
         say(f"{done['rows']:,} rows: {done['out']}")
 
 
@@ -101,7 +120,9 @@ def evaluate(
 @app.command()
 def encode(
     file: Annotated[Path, typer.Argument(help="A file of texts.")],
-    out: Annotated[Path | None, typer.Option(help="A .npy file; default: NAME.vectors.npy here.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A .npy file; default: NAME.vectors.npy here; - is standard output.")
+    ] = None,
     model: Annotated[str | None, typer.Option(help="A name from `pocketbert models`, a folder, a Hub name.")] = None,
     text: Text = None,
     pooling: Annotated[str | None, typer.Option(help="pooler, cls or mean; default: the model's own.")] = None,
@@ -113,7 +134,7 @@ def encode(
     """One vector a text, into a .npy file (numpy.load reads it)."""
     from pocketbert.vectors import encode_file
 
-    target = out or Path(f"{_stem(file)}.vectors.npy")
+    target = _target(out, f"{_stem(file)}.vectors.npy", as_json)
     with row_progress("encoded") as tick:
         done = encode_file(
             file,

@@ -6,6 +6,8 @@ study/
   study.json, table.md, results.csv, report.html, predictions/   what came out
 """
 
+import hashlib
+import json
 import os
 import shutil
 from contextlib import AbstractContextManager
@@ -61,7 +63,10 @@ class Store:
         return float(load_run(self.runs / folder).metrics["best"]["learning_rate"])
 
     def index(self) -> dict[str, dict[str, Any]]:
-        """Every finished run in the folder, by folder name; only what changed since the last time is read."""
+        """Every finished run in the folder, by folder name; only what changed since the last time is read.
+
+        A run whose files are not those it was finished with has only `damaged`, which says what is wrong.
+        """
         path = self.folder / INDEX
         try:
             known = read_json(path)["runs"] if path.is_file() else {}
@@ -70,14 +75,12 @@ class Store:
         known = known if isinstance(known, dict) else {}
         entries = {}
         for folder in sorted(self.runs.iterdir()) if self.runs.is_dir() else []:
-            manifest = folder / MANIFEST
-            try:
-                stamp = manifest.stat().st_mtime_ns
-            except OSError:
+            if not (folder / MANIFEST).is_file():
                 continue
             entry = known.get(folder.name)
-            if not isinstance(entry, dict) or entry.get("stamp") != stamp:
-                entry = _entry(folder, stamp)
+            if not isinstance(entry, dict) or entry.get("stamp") != _stamp(folder, entry):
+                entry = _entry(folder)
+                entry["stamp"] = _stamp(folder, entry)
             entries[folder.name] = entry
         if entries != known:
             write_json(path, {"format": 1, "runs": entries})
@@ -93,15 +96,35 @@ class Store:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def _entry(folder: Path, stamp: int) -> dict[str, Any]:
-    run = load_run(folder)
-    scores = {
-        name: {key: score.get(key) for key in ("rows", "accuracy", "refused") if key in score}
-        for name, score in run.metrics["scores"].items()
-    }
-    about = {key: run.about[key] for key in ("task", "method", "model")}
-    seconds = run.metrics["cost"]["seconds"]
-    return {**about, "seed": run.about["settings"]["seed"], "scores": scores, "seconds": seconds, "stamp": stamp}
+def _entry(folder: Path) -> dict[str, Any]:
+    try:
+        run = load_run(folder)
+        entry = {key: run.about[key] for key in ("task", "method", "model")}
+        entry["seed"] = int(run.about["settings"]["seed"])
+        entry["scores"] = {name: _score(score) for name, score in run.metrics["scores"].items()}
+        entry["seconds"] = float(run.metrics["cost"]["seconds"])
+        json.dumps(entry, allow_nan=False)
+    except UserError as error:
+        return {"damaged": str(error)}
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        return {"damaged": f"{folder}: {SETTINGS} or metrics.json is not as a run writes it"}
+    return entry
+
+
+def _score(score: dict[str, Any]) -> dict[str, Any]:
+    told: dict[str, Any] = {key: score[key] for key in ("rows", "accuracy", "refused") if key in score}
+    return told | {"accuracy": float(told["accuracy"])} if "accuracy" in told else told
+
+
+def _stamp(folder: Path, entry: dict[str, Any]) -> str:
+    """Of a run's files as they are now, and of what is said of it: the same as long as neither changed."""
+    digest = hashlib.blake2b(json.dumps({**entry, "stamp": None}, sort_keys=True).encode(), digest_size=16)
+    for path in sorted(folder.rglob("*")):
+        if not path.name.startswith(".") and path.name != CHECKPOINT:
+            status = path.lstat()
+            about = f" {status.st_size} {status.st_mtime_ns}\n"
+            digest.update(os.fsencode(path.relative_to(folder)) + about.encode())
+    return digest.hexdigest()
 
 
 def _as_json(value: dict[str, Any]) -> dict[str, Any]:

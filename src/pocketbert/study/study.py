@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pocketbert.errors import UserError
-from pocketbert.files import write_json, write_text
+from pocketbert.files import require_regular_file, write_json, write_text
 from pocketbert.report import write_report
 from pocketbert.study import tables
 from pocketbert.study.plan import Plan, PlannedRun, Row, choose_rows, make_plan
@@ -219,6 +219,7 @@ def _refuse_twins(rows: Sequence[Row]) -> None:
 def from_config(path: str | os.PathLike[str], *, told: dict[str, Any] | None = None, **given: Any) -> Study:
     """A study described in a TOML file. What is `given` overrides it; what is `told` overrides its settings."""
     path = Path(path)
+    require_regular_file(path)
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

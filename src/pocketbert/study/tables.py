@@ -1,12 +1,16 @@
 """A study's numbers as tables: for the terminal, table.md, and results.csv."""
 
+import html
 import io
+import re
 from typing import Any
 
 from pocketbert.files import RowWriter
 from pocketbert.report.wording import duration
 
 COLUMNS = ["row", "seeds", "accuracy %", "95 % interval", "macro-F1 %", "a run"]
+BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+MARKS = re.compile(r"[\\`*\[\]|~]|(?<!\w)_|_(?!\w)")  # a _ inside a word means nothing
 
 
 def table_rows(results: dict[str, Any], task: str) -> tuple[list[str], list[list[str]]]:
@@ -44,14 +48,15 @@ def title(task: dict[str, Any]) -> str:
 
 def markdown(results: dict[str, Any]) -> str:
     """table.md: the verdict, a table a task, what others published."""
-    parts = [f"# {results['name']}", *results["verdicts"]]
+    parts = [f"# {plain(results['name'])}", *map(plain, results["verdicts"])]
     for task in results["tasks"]:
         columns, rows = table_rows(results, task["name"])
-        parts += [f"## {title(task)}", _table(columns, rows)]
+        parts += [f"## {plain(title(task))}", _table(columns, rows)]
     for published in results.get("published", []):
         parts += [f"## {published['title']}", _table(published["columns"], published["rows"]), published["differs"]]
     parts += [
-        f"Failed: {failure['run']}: {failure['error'].strip().splitlines()[-1]}" for failure in results["failures"]
+        plain(f"Failed: {failure['run']}: {failure['error'].strip().splitlines()[-1]}")
+        for failure in results["failures"]
     ]
     parts.append(
         "Accuracy is mean ± standard deviation over seeds; the interval is for the mean, and counts the choice of "
@@ -60,9 +65,14 @@ def markdown(results: dict[str, Any]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def plain(text: str) -> str:
+    """Text that Markdown shows as it is: names come from anywhere, and may hold tags, links and line ends."""
+    return MARKS.sub(r"\\\g<0>", html.escape(BREAKS.sub(" ", text), quote=False))
+
+
 def _table(columns: list[str], rows: list[list[str]]) -> str:
     def line(cells: list[str]) -> str:
-        return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+        return "| " + " | ".join(map(plain, cells)) + " |"
 
     return "\n".join([line(columns), line(["---"] * len(columns)), *(line(row) for row in rows)])
 

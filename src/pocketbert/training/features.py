@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from pocketbert.errors import UserError
-from pocketbert.files import home, new_file
+from pocketbert.files import home, new_file, remove_leftovers
 from pocketbert.tokenizer import Encoded
 from pocketbert.training.network import Network, read_all
 
@@ -60,6 +60,7 @@ def _key(encoded: Encoded, weights: str, pooling: str, only_cls: bool, device: s
 
 def _bound(folder: Path) -> None:
     """Remove the files that were not used for longest until the rest fits."""
+    remove_leftovers(folder)
     files = []
     for path in folder.iterdir():
         try:
