@@ -16,13 +16,22 @@ from pathlib import Path
 from typing import Any
 
 from pocketbert import hub
-from pocketbert.checkpoints import LoadReport, WeightFile, read_config, read_encoder, read_pretraining, read_tokenizer
+from pocketbert.checkpoints import (
+    MOST_SETTINGS,
+    LoadReport,
+    WeightFile,
+    read_config,
+    read_encoder,
+    read_pretraining,
+    read_tokenizer,
+)
 from pocketbert.config import SHAPES, Config
 from pocketbert.encoder import Encoder
 from pocketbert.errors import UserError
-from pocketbert.files import home, new_folder, read_json
+from pocketbert.files import home, new_folder, read_json, require_regular_file
 from pocketbert.heads import Pretraining, make_head
 from pocketbert.tokenizer import Tokenizer
+from pocketbert.tokenizer_file import MOST_BYTES
 from pocketbert.unpickle import convert
 
 PRETRAINED = ("pocket-mini", "pocket-tiny", "minilm-l6")  # what is taken when none is named: the first at hand
@@ -206,7 +215,7 @@ def usual_model(method: str) -> str:
 def _own_pooling(folder: Path) -> str:
     """Sentence encoders say in their folder that they were trained with the mean of the tokens."""
     path = folder / "1_Pooling" / "config.json"
-    content = read_json(path) if path.is_file() else {}
+    content = read_json(path, most_bytes=MOST_SETTINGS) if os.path.lexists(path) else {}
     if isinstance(content, dict) and content.get("pooling_mode_mean_tokens") is True:
         return "mean"
     return "pooler"
@@ -329,17 +338,25 @@ def import_model(
     pickle_file = folder / hub.PICKLE
     if not folder.is_dir():
         raise UserError(f"{name}: no such folder")
-    if not pickle_file.is_file():
+    if not os.path.lexists(pickle_file):
         raise UserError(f"{folder}: no {hub.PICKLE} in it; nothing to import")
-    read_config(folder)
+    read_tokenizer(folder, read_config(folder))
     target = Path(out) if out is not None else imported_folder() / (name if from_hub else _safe_name(folder))
     with new_folder(target) as part:
         for file in ("config.json", "vocab.txt", "tokenizer.json", "tokenizer_config.json"):
-            if (folder / file).is_file():
-                shutil.copyfile(folder / file, part / file)
+            if os.path.lexists(folder / file):
+                _copy(folder / file, part / file)
         convert(pickle_file, part / "model.safetensors")
         _check_imported(part, folder)
     return target
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy one of the small files beside the weights; the vocabulary is the largest."""
+    size = require_regular_file(source).st_size
+    if size > MOST_BYTES:
+        raise UserError(f"{source}: {size:,} bytes; such a file is at most {MOST_BYTES:,}")
+    shutil.copyfile(source, target)
 
 
 def _check_imported(part: Path, folder: Path) -> None:
