@@ -1,6 +1,7 @@
 """Small files that ask for the world: `models show` and `models import` refuse them on one line, in bounded memory."""
 
 import json
+import math
 import os
 import pickle
 import re
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -229,6 +231,27 @@ def test_a_hostile_folder_is_refused_on_one_line_in_bounded_memory(what, model, 
     else:
         assert re.search(says, document["error"]), document["error"]
         assert len(document["error"]) < 500 + len(str(tmp_path))
+
+
+def test_a_model_larger_than_the_memory_is_refused_on_one_line(tmp_path):
+    """Four gigabytes of zeros that take no room on the disk: honest about their size, so only the reading can tell."""
+    folder = tmp_path / "model"
+    save_model(Encoder(replace(SMALL, width=256), seed=0), folder)
+    edit("config.json", vocab_size=4_000_000)(folder)
+    path = folder / "model.safetensors"
+    length = int.from_bytes(path.read_bytes()[:8], "little")
+    content = json.loads(path.read_bytes()[8 : 8 + length])
+    end = 0
+    for name, found in content.items():
+        if name != "__metadata__":
+            found["shape"] = [4_000_000, 256] if name == "embeddings.word_embeddings.weight" else found["shape"]
+            begin, end = end, end + 4 * math.prod(found["shape"])
+            found["data_offsets"] = [begin, end]
+    header(content)(folder)
+    os.truncate(path, path.stat().st_size + end)
+    ended = limited("models", "show", folder, "--json", home=tmp_path)
+    assert ended.refused(), ended.err
+    assert "model.safetensors: not enough memory to read" in ended.document["error"]
 
 
 # -- models import ---------------------------------------------------------------------------------------------------

@@ -5,10 +5,12 @@ the numbers. Nothing is allocated for a model whose header does not fit. Saving 
 reads back exactly.
 """
 
+import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -133,27 +135,20 @@ class WeightFile:
 
     def _read_header(self, path: Path) -> None:
         _check_header(path)
-        try:
-            with safe_open(path, framework="pt") as file:
-                names = file.keys()
-                if len(self.shapes) + len(names) > MOST_TENSORS:
-                    raise UserError(f"{path}: more than {MOST_TENSORS:,} tensors; no BERT has so many")
-                for name in names:
-                    kind = file.get_slice(name).get_dtype()
-                    plain = plain_name(name)
-                    if kind not in FLOATS and not plain.endswith("position_ids"):
-                        raise UserError(
-                            f"{path}: tensor {quote(name)} is of type {kind}; expected one of {sorted(FLOATS)}"
-                        )
-                    if plain in self._where:
-                        also = quote(self._where[plain][1])
-                        raise UserError(f"{path}: tensor {quote(name)} is there twice (also as {also})")
-                    self._where[plain] = (path, name)
-                    self.shapes[plain] = tuple(file.get_slice(name).get_shape())
-        except (SafetensorError, OSError) as error:
-            raise UserError(
-                f"{path}: not a whole safetensors file: {quote(str(error))}; download or copy it again"
-            ) from error
+        with _opened(path) as file:
+            names = file.keys()
+            if len(self.shapes) + len(names) > MOST_TENSORS:
+                raise UserError(f"{path}: more than {MOST_TENSORS:,} tensors; no BERT has so many")
+            for name in names:
+                kind = file.get_slice(name).get_dtype()
+                plain = plain_name(name)
+                if kind not in FLOATS and not plain.endswith("position_ids"):
+                    raise UserError(f"{path}: tensor {quote(name)} is of type {kind}; expected one of {sorted(FLOATS)}")
+                if plain in self._where:
+                    also = quote(self._where[plain][1])
+                    raise UserError(f"{path}: tensor {quote(name)} is there twice (also as {also})")
+                self._where[plain] = (path, name)
+                self.shapes[plain] = tuple(file.get_slice(name).get_shape())
 
     def read(self, names: Iterable[str]) -> dict[str, Tensor]:
         """These tensors as float32, in memory of their own; not-a-numbers are refused."""
@@ -162,15 +157,11 @@ class WeightFile:
         for name in names:
             by_file.setdefault(self._where[name][0], []).append(name)
         for path, wanted in by_file.items():
-            with safe_open(path, framework="pt") as file:
+            with _opened(path) as file:
                 for name in wanted:
                     inside = self._where[name][1]
-                    try:
-                        tensors[name] = file.get_tensor(inside).to(torch.float32, copy=True)
-                        finite = torch.isfinite(tensors[name]).all()
-                    except (MemoryError, RuntimeError) as error:  # the second is torch's word for the first
-                        raise UserError(f"{path}: not enough memory to read tensor '{inside}'") from error
-                    if not finite:
+                    tensors[name] = file.get_tensor(inside).to(torch.float32, copy=True)
+                    if not torch.isfinite(tensors[name]).all():
                         raise UserError(f"{path}: tensor '{inside}' holds NaN or infinite numbers; the file is damaged")
         return tensors
 
@@ -187,6 +178,20 @@ def _check_header(path: Path) -> None:
         raise UserError(f"{path}: not a whole safetensors file; download or copy it again")
     if length > MOST_HEADER:
         raise UserError(f"{path}: a header of {length:,} bytes; here it is at most {MOST_HEADER:,}")
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """A safetensors file to read from; what is wrong with it, or too large in it, is said with its name."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            yield file
+    except (SafetensorError, OSError) as error:
+        raise UserError(
+            f"{path}: not a whole safetensors file: {quote(str(error))}; download or copy it again"
+        ) from error
+    except (MemoryError, RuntimeError) as error:  # the second is torch's word for the first
+        raise UserError(f"{path}: not enough memory to read it: {path.stat().st_size:,} bytes") from error
 
 
 def plain_name(name: str) -> str:

