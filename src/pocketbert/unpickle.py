@@ -51,9 +51,9 @@ def _why(done: subprocess.CompletedProcess[str], seconds: int) -> str:
     if done.returncode >= 0:
         return (done.stderr.strip().splitlines() or ["no message"])[-1]
     name = signal.Signals(-done.returncode).name
-    if name in {"SIGXCPU", "SIGKILL"}:
+    if name == "SIGXCPU":
         return f"reading it took more than {seconds} seconds of computing, too much for a file of its size"
-    return f"the process that read it crashed ({name})"
+    return f"the process that read it was ended by {name}"
 
 
 # -- in the child ----------------------------------------------------------------------------------------------------
