@@ -167,6 +167,20 @@ def only_a_pickle(folder):
     torch.save({}, folder / "pytorch_model.bin")
 
 
+def edit_header(folder, change):
+    """Change the header of the weights and leave the numbers."""
+    path = folder / "model.safetensors"
+    length = int.from_bytes(path.read_bytes()[:8], "little")
+    content = json.loads(path.read_bytes()[8 : 8 + length])
+    change(content)
+    text = json.dumps(content).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + path.read_bytes()[8 + length :])
+
+
+def tokenizer_settings(folder, content):
+    (folder / "tokenizer_config.json").write_text(json.dumps(content))
+
+
 def vocabulary(folder, lines):
     (folder / "vocab.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
@@ -184,6 +198,18 @@ BAD = {
     "truncated weights": (truncate, "model.safetensors: not a whole safetensors file"),
     "a corrupt header": (corrupt_header, "model.safetensors: not a whole safetensors file"),
     "empty weights": (lambda f: (f / "model.safetensors").write_bytes(b""), "not a whole safetensors file"),
+    "weights of an unknown type": (
+        lambda f: edit_header(f, lambda h: h["pooler.dense.bias"].update(dtype="F99")),
+        "not a whole safetensors file.*F99",
+    ),
+    "weights beyond the file": (
+        lambda f: edit_header(f, lambda h: h["pooler.dense.bias"].update(data_offsets=[10**9, 10**9 + 128])),
+        "not a whole safetensors file",
+    ),
+    "weights that overlap": (
+        lambda f: edit_header(f, lambda h: h["pooler.dense.bias"].update(data_offsets=[0, 128])),
+        "not a whole safetensors file",
+    ),
     "a wrong shape": (
         lambda f: rewrite(f, lambda t: {**t, "pooler.dense.bias": torch.zeros(31)}),
         r"'pooler.dense.bias' has shape \(31,\), but config.json makes it \(32,\)",
@@ -225,6 +251,17 @@ BAD = {
         ),
         "'embeddings.word_embeddings.weight' has shape",
     ),
+    "a field that is null": (lambda f: edit_config(f, hidden_size=None), "field 'hidden_size' is missing"),
+    "a number no float can hold": (lambda f: edit_config(f, layer_norm_eps=10**400), "'layer_norm_eps'.*outside"),
+    "an endless dropout": (lambda f: edit_config(f, hidden_dropout_prob=float("inf")), "'hidden_dropout_prob'.*inf"),
+    "no number": (lambda f: edit_config(f, initializer_range=float("nan")), "'initializer_range'.*nan is outside"),
+    "no epsilon": (lambda f: edit_config(f, layer_norm_eps=0), "'layer_norm_eps'.*0 is outside"),
+    "half a layer": (lambda f: edit_config(f, num_hidden_layers=1.5), "'num_hidden_layers'.*not a whole number"),
+    "yes for a number": (lambda f: edit_config(f, num_hidden_layers=True), "'num_hidden_layers'.*not a whole number"),
+    "no token types": (lambda f: edit_config(f, type_vocab_size=0), "'type_vocab_size'.*outside 1 to"),
+    "a billion positions": (lambda f: edit_config(f, max_position_embeddings=10**9), "'max_position_embeddings'"),
+    "padding beyond the words": (lambda f: edit_config(f, pad_token_id=23), "'pad_token_id'.*not a row"),
+    "an activation that is a list": (lambda f: edit_config(f, hidden_act=["gelu"] * 500), "'hidden_act'.*is not known"),
     "an unknown activation": (lambda f: edit_config(f, hidden_act="mish"), "'hidden_act'.*'mish' is not known"),
     "a text for a number": (lambda f: edit_config(f, hidden_size="32"), "'hidden_size'.*not a whole number"),
     "code from elsewhere": (lambda f: edit_config(f, auto_map={"AutoModel": "x.Y"}), "'auto_map' asks to run code"),
@@ -242,6 +279,14 @@ BAD = {
         lambda f: (f / "vocab.txt").write_bytes(b"\xff\xfe\x00a"),
         "vocab.txt: cannot read",
     ),
+    "a vocabulary of one huge line": (lambda f: vocabulary(f, ["a" * 10_000]), "has 10,000 characters"),
+    "a vocabulary of blank lines": (lambda f: vocabulary(f, [*VOCABULARY, "", "", "a"]), "line 25 repeats line 24, ''"),
+    "lower case said in words": (
+        lambda f: tokenizer_settings(f, {"do_lower_case": "yes"}),
+        "tokenizer_config.json: field 'do_lower_case' is 'yes'; expected true, false or null",
+    ),
+    "accents that are a number": (lambda f: tokenizer_settings(f, {"strip_accents": 3}), "'strip_accents' is 3"),
+    "tokenizer settings that are a list": (lambda f: tokenizer_settings(f, []), "expected a JSON object, found list"),
     "a tokenizer that is no JSON": (lambda f: (f / "tokenizer.json").write_text("{"), "tokenizer.json: not JSON"),
     "a tokenizer of another kind": (
         lambda f: tokenizer_json(f, lambda c: c["model"].update(type="BPE")),
@@ -307,6 +352,34 @@ def test_an_output_table_that_is_not_the_word_table_is_refused(tmp_path):
 def test_a_checkpoint_without_the_masked_word_head_cannot_be_loaded_for_pretraining(folder):
     with pytest.raises(UserError, match="'cls.predictions.*missing"):
         read_pretraining(folder)
+
+
+def test_a_message_quotes_a_little_of_what_was_found_and_stays_on_one_line(folder):
+    for spoil in (
+        lambda: edit_config(folder, model_type="\n" * 9_000),
+        lambda: edit_config(folder, model_type="bert", vocab_size=[0] * 9_000),
+        lambda: edit_config(folder, vocab_size=len(VOCABULARY), is_decoder="x" * 9_000),
+        lambda: (
+            edit_config(folder, is_decoder=False)
+            or rewrite(folder, lambda t: {**t, "a\n" * 9_000: torch.zeros(1), "b" * 9_000: torch.zeros(1)})
+        ),
+    ):
+        spoil()
+        with pytest.raises(UserError) as caught:
+            load_encoder(folder)
+        assert "\n" not in str(caught.value)
+        assert len(str(caught.value).replace(str(folder), "")) < 400
+
+
+def test_the_longest_text_that_other_libraries_write_is_no_mistake(folder):
+    """`transformers` writes 1e30 where a tokenizer has no longest text."""
+    tokenizer_settings(folder, {"model_max_length": 10**30, "do_lower_case": None, "tokenize_chinese_chars": None})
+    assert load_tokenizer(folder)(["THE film"]).row(0).tolist() == [2, 21, 22, 3]
+
+
+def test_the_home_of_nobody_is_no_folder():
+    with pytest.raises(UserError, match="~nobody-at-all/models/a: no such folder"):
+        load_encoder("~nobody-at-all/models/a")
 
 
 def test_a_vocabulary_smaller_than_its_table_is_fine(folder):

@@ -5,26 +5,31 @@ the numbers. Nothing is allocated for a model whose header does not fit. Saving 
 reads back exactly.
 """
 
+import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from pocketbert.config import Config
+from pocketbert.config import MOST_TENSORS, Config
 from pocketbert.encoder import Encoder, initialise
-from pocketbert.errors import UserError
-from pocketbert.files import new_folder, read_json, recover, write_json, write_text
+from pocketbert.errors import UserError, quote
+from pocketbert.files import new_folder, read_json, recover, require_regular_file, write_json, write_text
 from pocketbert.heads import Pretraining
 from pocketbert.tokenizer import Tokenizer
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 FLOATS = {"F64", "F32", "F16", "BF16"}
+MOST_HEADER = 5_000_000  # bytes of names and shapes before the numbers
+MOST_SETTINGS = 1_000_000  # bytes of a config.json
+MOST_INDEX = 5_000_000
 
 # Ours → theirs. Several of theirs mean: stacked one above the other.
 _EMBEDDINGS = {
@@ -101,21 +106,23 @@ class WeightFile:
             raise UserError(f"{self.path}: holds no weights")
 
     def _files(self, folder: Path) -> list[Path]:
-        if self.path.is_file():
+        if os.path.lexists(self.path):
             return [self.path]
         index = folder / INDEX
-        if index.is_file():
+        if os.path.lexists(index):
             self.path = index
-            content = read_json(index)
+            content = read_json(index, most_bytes=MOST_INDEX)
             shards = content.get("weight_map") if isinstance(content, dict) else None
             if not isinstance(shards, dict) or not all(isinstance(name, str) for name in shards.values()):
                 raise UserError(f"{index}: field 'weight_map' is missing or no table of names to files")
             names = sorted(set(shards.values()))
             for name in names:
                 if Path(name).name != name or not name.endswith(".safetensors"):
-                    raise UserError(f"{index}: field 'weight_map' names {name!r}; expected a .safetensors beside it")
-                if not (folder / name).is_file():
-                    raise UserError(f"{index}: field 'weight_map' names {name!r}, which is not in {folder}")
+                    raise UserError(
+                        f"{index}: field 'weight_map' names {quote(name)}; expected a .safetensors beside it"
+                    )
+                if not os.path.lexists(folder / name):
+                    raise UserError(f"{index}: field 'weight_map' names {quote(name)}, which is not in {folder}")
             return [folder / name for name in names]
         pickles = sorted(path.name for path in folder.iterdir() if path.suffix in {".bin", ".pt", ".pth", ".ckpt"})
         if pickles:
@@ -127,19 +134,21 @@ class WeightFile:
         raise UserError(f"{folder}: no {WEIGHTS} in it")
 
     def _read_header(self, path: Path) -> None:
-        try:
-            with safe_open(path, framework="pt") as file:
-                for name in file.keys():  # noqa: SIM118 - not a dict
-                    kind = file.get_slice(name).get_dtype()
-                    plain = plain_name(name)
-                    if kind not in FLOATS and not plain.endswith("position_ids"):
-                        raise UserError(f"{path}: tensor '{name}' is of type {kind}; expected one of {sorted(FLOATS)}")
-                    if plain in self._where:
-                        raise UserError(f"{path}: tensor '{name}' is there twice (also as '{self._where[plain][1]}')")
-                    self._where[plain] = (path, name)
-                    self.shapes[plain] = tuple(file.get_slice(name).get_shape())
-        except (SafetensorError, OSError) as error:
-            raise UserError(f"{path}: not a whole safetensors file: {error}; download or copy it again") from error
+        _check_header(path)
+        with _opened(path) as file:
+            names = file.keys()
+            if len(self.shapes) + len(names) > MOST_TENSORS:
+                raise UserError(f"{path}: more than {MOST_TENSORS:,} tensors; no BERT has so many")
+            for name in names:
+                kind = file.get_slice(name).get_dtype()
+                plain = plain_name(name)
+                if kind not in FLOATS and not plain.endswith("position_ids"):
+                    raise UserError(f"{path}: tensor {quote(name)} is of type {kind}; expected one of {sorted(FLOATS)}")
+                if plain in self._where:
+                    also = quote(self._where[plain][1])
+                    raise UserError(f"{path}: tensor {quote(name)} is there twice (also as {also})")
+                self._where[plain] = (path, name)
+                self.shapes[plain] = tuple(file.get_slice(name).get_shape())
 
     def read(self, names: Iterable[str]) -> dict[str, Tensor]:
         """These tensors as float32, in memory of their own; not-a-numbers are refused."""
@@ -148,13 +157,41 @@ class WeightFile:
         for name in names:
             by_file.setdefault(self._where[name][0], []).append(name)
         for path, wanted in by_file.items():
-            with safe_open(path, framework="pt") as file:
+            with _opened(path) as file:
                 for name in wanted:
                     inside = self._where[name][1]
                     tensors[name] = file.get_tensor(inside).to(torch.float32, copy=True)
                     if not torch.isfinite(tensors[name]).all():
                         raise UserError(f"{path}: tensor '{inside}' holds NaN or infinite numbers; the file is damaged")
         return tensors
+
+
+def _check_header(path: Path) -> None:
+    """Look at a safetensors file's first number, the length of its header, before the library reads that much."""
+    size = require_regular_file(path).st_size
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+    except OSError as error:
+        raise UserError(f"{path}: cannot read: {error.strerror}") from error
+    if length + 8 > size:
+        raise UserError(f"{path}: not a whole safetensors file; download or copy it again")
+    if length > MOST_HEADER:
+        raise UserError(f"{path}: a header of {length:,} bytes; here it is at most {MOST_HEADER:,}")
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """A safetensors file to read from; what is wrong with it, or too large in it, is said with its name."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            yield file
+    except (SafetensorError, OSError) as error:
+        raise UserError(
+            f"{path}: not a whole safetensors file: {quote(str(error))}; download or copy it again"
+        ) from error
+    except (MemoryError, RuntimeError) as error:  # the second is torch's word for the first
+        raise UserError(f"{path}: not enough memory to read it: {path.stat().st_size:,} bytes") from error
 
 
 def plain_name(name: str) -> str:
@@ -168,13 +205,13 @@ def plain_name(name: str) -> str:
 
 def read_config(folder: str | os.PathLike[str]) -> Config:
     path = Path(folder) / "config.json"
-    return Config.from_hugging_face(read_json(path, most_bytes=1_000_000), source=str(path))
+    return Config.from_hugging_face(read_json(path, most_bytes=MOST_SETTINGS), source=str(path))
 
 
 def read_tokenizer(folder: str | os.PathLike[str], config: Config) -> Tokenizer | None:
     """The folder's tokenizer, checked against the word table; None where it has none."""
     folder = Path(folder)
-    if not any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt")):
+    if not any(os.path.lexists(folder / name) for name in ("tokenizer.json", "vocab.txt")):
         return None
     tokenizer = Tokenizer.from_folder(folder)
     if len(tokenizer) > config.vocabulary:
@@ -249,7 +286,7 @@ def _fill(module: nn.Module, folder: Path, *, may_be_new: tuple[str, ...], seed:
             shape = (rows, *expected[ours][1:])
             if weights.shapes[name] != shape:
                 raise UserError(
-                    f"{weights.path}: tensor '{name}' has shape {weights.shapes[name]}, "
+                    f"{weights.path}: tensor '{name}' has shape {quote(weights.shapes[name])}, "
                     f"but config.json makes it {shape}"
                 )
     tensors = weights.read(wanted)
@@ -279,7 +316,7 @@ def _explain_the_rest(weights: WeightFile, wanted: list[str], report: LoadReport
 
 
 def _listed(names: list[str]) -> str:
-    shown = ", ".join(f"'{name}'" for name in names[:3])
+    shown = ", ".join(quote(name) for name in names[:3])
     return (
         f"tensor {shown}"
         if len(names) == 1

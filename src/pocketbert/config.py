@@ -3,11 +3,10 @@
 The field names are pocketbert's; `from_hugging_face` and `to_hugging_face` translate config.json's.
 """
 
-import math
 from dataclasses import dataclass, fields
 from typing import Any
 
-from pocketbert.errors import UserError
+from pocketbert.errors import UserError, quote
 
 # What config.json calls each field of ours.
 HUGGING_FACE_NAMES = {
@@ -39,7 +38,8 @@ MOST = {
     "positions": 1_000_000,
     "token_types": 10_000,
 }
-MOST_PARAMETERS = 20_000_000_000
+MOST_PARAMETERS = 4_000_000_000
+MOST_TENSORS = 20_000  # of a checkpoint; BERT has 16 a layer
 
 
 @dataclass(frozen=True)
@@ -73,18 +73,18 @@ class Config:
     def _check(self, name: str, value: Any) -> None:
         if name == "activation":
             if value not in ACTIVATIONS:
-                self._refuse(name, f"{value!r} is not known; known are {', '.join(ACTIVATIONS)}")
+                self._refuse(name, f"{quote(value)} is not known; known are {', '.join(ACTIVATIONS)}")
         elif name in MOST or name == "padding_id":
             if isinstance(value, bool) or not isinstance(value, int):
-                self._refuse(name, f"{value!r} is not a whole number")
+                self._refuse(name, f"{quote(value)} is not a whole number")
             least, most = (0, MOST["vocabulary"]) if name == "padding_id" else (1, MOST[name])
             if not least <= value <= most:
-                self._refuse(name, f"{value:,} is outside {least} to {most:,}")
+                self._refuse(name, f"{quote(value)} is outside {least} to {most:,}")
         else:
-            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-                self._refuse(name, f"{value!r} is not a number")
-            if not 0 <= value < 1 or (name == "norm_epsilon" and value == 0):
-                self._refuse(name, f"{value!r} is outside 0 to 1")
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                self._refuse(name, f"{quote(value)} is not a number")
+            if not 0 <= value < 1 or (name == "norm_epsilon" and value == 0):  # nor is NaN inside
+                self._refuse(name, f"{quote(value)} is outside 0 to 1")
 
     @staticmethod
     def _refuse(name: str, why: str) -> None:
@@ -107,7 +107,7 @@ class Config:
             raise UserError(f"{source}: expected a JSON object of settings, found {type(values).__name__}")
         _refuse_what_is_not_plain_bert(values, source)
         for ours in REQUIRED:
-            if HUGGING_FACE_NAMES[ours] not in values:
+            if values.get(HUGGING_FACE_NAMES[ours]) is None:
                 raise UserError(f"{source}: field '{HUGGING_FACE_NAMES[ours]}' is missing")
         theirs = {ours: values[name] for ours, name in HUGGING_FACE_NAMES.items() if values.get(name) is not None}
         try:
@@ -124,7 +124,7 @@ def _refuse_what_is_not_plain_bert(values: dict[str, Any], source: str) -> None:
     """Settings that make it another function than BERT, or that make other libraries run code from the folder."""
     kind = values.get("model_type", "bert")
     if kind != "bert":
-        raise UserError(f"{source}: field 'model_type' is {kind!r}; pocketbert reads 'bert' only")
+        raise UserError(f"{source}: field 'model_type' is {quote(kind)}; pocketbert reads 'bert' only")
     for name in ("auto_map", "custom_pipelines", "trust_remote_code"):
         if values.get(name):
             raise UserError(
@@ -134,7 +134,7 @@ def _refuse_what_is_not_plain_bert(values: dict[str, Any], source: str) -> None:
     plain = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False}
     for name, expected in plain.items():
         if values.get(name, expected) not in (expected, None):
-            raise UserError(f"{source}: field '{name}' is {values[name]!r}; pocketbert reads {expected!r} only")
+            raise UserError(f"{source}: field '{name}' is {quote(values[name])}; pocketbert reads {expected!r} only")
     for name in ("pruned_heads", "quantization_config"):
         if values.get(name):
             raise UserError(f"{source}: field '{name}' is set; pocketbert reads whole, unquantised BERTs only")

@@ -11,3 +11,9 @@ class UserError(ValueError):
 
 class CannotWrite(UserError):
     """The disk is full, or may not be written: what comes next would fail in the same way."""
+
+
+def quote(value: object) -> str:
+    """What was found, on one line and at most 100 characters of it: a message stays one to read."""
+    text = repr(value)
+    return text if len(text) <= 100 else text[:99] + "…"

