@@ -2,11 +2,13 @@
 
 import json
 import os
+import socket
+import stat
 
 import pytest
 
 from pocketbert.errors import UserError
-from pocketbert.files import lock, new_file, new_folder, read_json, write_json
+from pocketbert.files import lock, new_file, new_folder, read_json, require_regular_file, write_json
 
 
 def test_a_file_whose_writing_fails_is_not_there_and_the_old_one_stays(tmp_path):
@@ -67,3 +69,38 @@ def test_one_who_waits_for_a_lock_says_so_once(tmp_path):
     assert str(tmp_path) in heard[0]
     with lock(tmp_path, wait=1, say=heard.append):
         assert len(heard) == 1
+
+
+def no_files(folder):
+    """A pipe, a socket and, where we may make one, a device: in a folder of the test's own."""
+    os.mkfifo(folder / "pipe")
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(str(folder / "socket"))
+    nodes = {"pipe": folder / "pipe", "socket": folder / "socket"}
+    try:
+        os.mknod(folder / "device", stat.S_IFCHR | 0o666, os.makedev(1, 3))  # as /dev/null
+    except PermissionError:
+        return nodes
+    return {**nodes, "device": folder / "device"}
+
+
+def test_what_is_no_file_is_refused_as_input_and_nothing_waits(tmp_path):
+    for kind, path in no_files(tmp_path).items():
+        for read in (require_regular_file, read_json):
+            with pytest.raises(UserError, match=f"is a {kind}, not a file; save what it gives to a file first"):
+                read(path)
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "link").symlink_to("pipe")
+    for name, message in [("", "this is a folder"), ("gone", "no such file"), ("link", "is a pipe")]:
+        with pytest.raises(UserError, match=message):
+            require_regular_file(tmp_path / name)
+    with pytest.raises(UserError, match="cannot read"):
+        require_regular_file(tmp_path / "loop")
+    with pytest.raises(UserError, match="no name of a file"):
+        require_regular_file("a\0b")
+
+
+def test_a_link_to_a_file_is_read_as_the_file(tmp_path):
+    write_json(tmp_path / "file", 1)
+    (tmp_path / "link").symlink_to("file")
+    assert read_json(tmp_path / "link") == 1

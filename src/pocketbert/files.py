@@ -9,6 +9,7 @@ import csv
 import json
 import os
 import shutil
+import stat
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +21,30 @@ from safetensors import SafetensorError
 from pocketbert.errors import CannotWrite, UserError
 
 LOCK = ".lock"
+
+
+def require_regular_file(path: str | os.PathLike[str]) -> os.stat_result:
+    """What the system knows of a file that can be opened again and again, and never waits; links are followed."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot read: {error.strerror}") from error
+    except ValueError as error:  # a NUL, or a letter that no file name can have
+        raise UserError(f"{str(path)!r}: no name of a file: {error}") from error
+    if stat.S_ISDIR(found.st_mode):
+        raise UserError(f"{path}: this is a folder; name a file")
+    if not stat.S_ISREG(found.st_mode):
+        raise UserError(f"{path}: is {_kind(found.st_mode)}, not a file; save what it gives to a file first")
+    return found
+
+
+def _kind(mode: int) -> str:
+    """What a name stands for that is neither a file nor a folder."""
+    if stat.S_ISFIFO(mode):
+        return "a pipe"
+    return "a socket" if stat.S_ISSOCK(mode) else "a device"
 
 
 def _beside(path: Path) -> Path:
@@ -124,21 +149,17 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
 def read_json(path: str | os.PathLike[str], *, most_bytes: int = 50_000_000) -> Any:
     """A JSON file, or an error that names it. The size is looked at before anything is read."""
     path = Path(path)
+    size = require_regular_file(path).st_size
+    if size > most_bytes:
+        raise UserError(f"{path}: {size:,} bytes; a JSON file here is at most {most_bytes:,}")
     try:
-        size = path.stat().st_size
-        if size > most_bytes:
-            raise UserError(f"{path}: {size:,} bytes; a JSON file here is at most {most_bytes:,}")
         return json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file") from None
     except OSError as error:
         raise UserError(f"{path}: cannot read: {error.strerror}") from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: not JSON: {error}") from error
     except RecursionError:
         raise UserError(f"{path}: not a JSON we read: it is nested too deeply") from None
-    except UserError:
-        raise
     except ValueError as error:  # such as a number of thousands of digits
         raise UserError(f"{path}: not a JSON we read: {error}") from error
 
