@@ -1,0 +1,221 @@
+"""Rows of a Parquet file, in bounded memory: the columns that are asked for, some rows at a time.
+
+Strings stay numbers into a dictionary until their row comes: a file of a kilobyte can say "the same ten megabytes, a
+million times". How many rows are taken at once depends on what the headers of the pages allow.
+"""
+
+import contextlib
+import gzip
+import io
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pocketbert.errors import UserError
+from pocketbert.tasks.lines import MOST_IN_A_FIELD, open_bytes, reading
+from pocketbert.tasks.pages import Pages, look_at_pages
+from pocketbert.tasks.quote import listed, short
+
+MOST_IN_A_FOOTER = 8_000_000  # bytes that describe the columns and groups of rows
+MOST_IN_A_LIST = 10_000  # columns, or groups of rows
+MOST_UNPACKED = 64_000_000  # bytes of a gzipped file; Parquet packs its pages itself
+MOST_AT_ONCE = 16_000_000  # bytes of values
+MOST_ROWS_AT_ONCE = 8_192
+MOST_REMEMBERED = 10_000  # characters of a string that is kept for the rows that repeat it
+
+
+def parquet_columns(path: Path) -> tuple[str, ...]:
+    with _opened(path) as (_, file):
+        names = tuple(file.schema_arrow.names)
+    if len(set(names)) < len(names):
+        raise UserError(f"{path}: two columns have one name: {listed(names)}; rename one")
+    if not names:
+        raise UserError(f"{path}: there are no columns in it")
+    return names
+
+
+def class_names(path: str | Path, column: str) -> tuple[str, ...] | None:
+    """The label names that the `datasets` library writes into a Parquet file, by their numbers."""
+    with _opened(Path(path)) as (_, file):
+        metadata = file.schema_arrow.metadata or {}
+    try:
+        features = json.loads(metadata.get(b"huggingface", b"{}"))["info"]["features"]
+        names = features[column].get("names")
+        return tuple(str(name) for name in names) if names else None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def parquet_rows(path: Path, needed: Sequence[str] | None = None, *, beside: bool = False) -> Iterator[dict[str, Any]]:
+    """The rows, with the columns that are needed (None: all of them), every value of which must be readable.
+
+    `beside`: with the other columns too, as far as they are plain; what is damaged there does no harm.
+    """
+    with _opened(path) as (raw, plain):
+        schema = plain.schema_arrow
+        needed = schema.names if needed is None else needed
+        columns = [field.name for field in schema if field.name in needed or (beside and _is_plain(field.type))]
+        strings = [name for name in columns if _is_string(schema.field(name).type)]
+        file = _reader(raw, strings)
+        first = 1
+        for group in range(file.metadata.num_row_groups):
+            pages = _pages(path, raw, file, group, columns, strings)
+            rows = _rows_at_once(path, file, pages)
+            for batch in file.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False):
+                names = batch.schema.names
+                values = [_values(path, name, batch.column(name), first, strict=name in needed) for name in names]
+                for row in zip(*values, strict=True):
+                    yield dict(zip(names, row, strict=True))
+                first += len(batch)
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[tuple[IO[bytes], Any]]:
+    """A Parquet file's bytes and its reader. What cannot be read is an error that names the file."""
+    with reading(path), _bytes(path) as raw:
+        try:
+            _look_at_footer(path, raw)
+            yield raw, _reader(raw)
+        except (pa.ArrowException, OSError) as error:
+            said = short(str(error).split("\n", 1)[0])
+            raise UserError(f"{path}: not a Parquet file that can be read, or a damaged one: {said}") from None
+
+
+def _bytes(path: Path) -> IO[bytes]:
+    file = open_bytes(path)
+    if not isinstance(file, gzip.GzipFile):
+        return file
+    with file:
+        data = file.read(MOST_UNPACKED + 1)
+    if len(data) > MOST_UNPACKED:
+        raise UserError(f"{path}: a gzipped Parquet file of more than {MOST_UNPACKED:,} bytes; unpack it first: gunzip")
+    return io.BytesIO(data)
+
+
+def _look_at_footer(path: Path, raw: IO[bytes]) -> None:
+    """Its length stands before the last four bytes."""
+    raw.seek(max(0, raw.seek(0, io.SEEK_END) - 8))
+    length = int.from_bytes(raw.read(4), "little")
+    if raw.read(4) == b"PAR1" and length > MOST_IN_A_FOOTER:
+        raise UserError(
+            f"{path}: its footer is {length:,} bytes; at most {MOST_IN_A_FOOTER:,} are read: write the file again with "
+            "fewer columns and fewer, larger groups of rows"
+        )
+
+
+def _reader(raw: IO[bytes], strings: Sequence[str] = ()) -> Any:
+    return pq.ParquetFile(
+        raw,
+        read_dictionary=strings,
+        buffer_size=1 << 20,
+        pre_buffer=False,
+        thrift_container_size_limit=MOST_IN_A_LIST,
+        thrift_string_size_limit=MOST_IN_A_FOOTER,
+    )
+
+
+def _is_string(kind: Any) -> bool:
+    types = pa.types
+    return types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind)
+
+
+def _is_plain(kind: Any) -> bool:
+    types = pa.types
+    return _is_string(kind) or types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind)
+
+
+# ------------------------------------------------------------ how many rows at once
+
+
+def _pages(
+    path: Path, raw: IO[bytes], file: Any, group: int, columns: Sequence[str], strings: Sequence[str]
+) -> dict[int, Pages]:
+    """What the pages of a group of rows say, by the place of their column among all."""
+    found = {}
+    about = file.metadata.row_group(group)
+    for place in range(about.num_columns):
+        column = about.column(place)
+        name = next((it for it in columns if f"{column.path_in_schema}.".startswith(f"{it}.")), None)
+        if name is None:
+            continue
+        begin = column.data_page_offset
+        if column.has_dictionary_page and 0 < (column.dictionary_page_offset or 0) < begin:
+            begin = column.dictionary_page_offset
+        end = begin + column.total_compressed_size
+        where = f"{path}: column {short(name)}"
+        found[place] = look_at_pages(raw, where, begin, end, by_dictionary=name in strings)
+    return found
+
+
+def _rows_at_once(path: Path, file: Any, pages: dict[int, Pages]) -> int:
+    each = 0
+    for place, them in pages.items():
+        column = file.schema.column(place)
+        if column.max_repetition_level:  # lists: one row may hold all of the values
+            if them.values * them.densest > MOST_AT_ONCE:
+                raise UserError(
+                    f"{path}: column {short(column.path)} holds lists of {them.values:,} values in a group of rows, "
+                    "too many to copy; write the file again without this column"
+                )
+        else:
+            each += them.densest
+    return max(1, min(MOST_ROWS_AT_ONCE, MOST_AT_ONCE // max(1, each)))
+
+
+# ------------------------------------------------------------ values
+
+
+def _values(path: Path, name: str, array: Any, first: int, *, strict: bool) -> Iterator[Any]:
+    if pa.types.is_dictionary(array.type) and _is_string(array.type.value_type):
+        return _strings(path, name, array, first, strict=strict)
+    try:
+        return iter(array.to_pylist())
+    except _NO_VALUE:
+        pass
+    try:  # times that Python has no value for, such as those of nanoseconds, or of the year 20,000
+        return iter(array.cast(pa.string()).to_pylist())
+    except _NO_VALUE as error:
+        said = short(str(error).split("\n", 1)[0])
+        raise UserError(
+            f"{path}: column {short(name)} ({array.type}), row {first} or one of the next "
+            f"{len(array) - 1:,}: a value that cannot be read: {said}; "
+            "write the file again without it, or with the column as strings"
+        ) from None
+
+
+_NO_VALUE = (pa.ArrowException, ValueError, ArithmeticError, LookupError, TypeError)
+
+
+def _strings(path: Path, name: str, array: Any, first: int, *, strict: bool) -> Iterator[str | bytes | None]:
+    """The strings of a column, each made when its row comes; short ones once, however often they occur.
+
+    `first` is the number of the first row, for messages.
+    """
+    dictionary = array.dictionary
+    text = not pa.types.is_binary(dictionary.type) and not pa.types.is_large_binary(dictionary.type)
+    made: dict[int, str | bytes] = {}
+    for row, number in enumerate(array.indices.to_pylist(), start=first):
+        if number is None:
+            yield None
+            continue
+        value = made.get(number)
+        if value is None:
+            data = dictionary[number].as_buffer()
+            if data.size > 4 * MOST_IN_A_FIELD:  # UTF-8 is at most four bytes a letter
+                raise UserError(f"{path}: row {row}: column {short(name)} holds {data.size:,} bytes; shorten it")
+            value = data.to_pybytes()
+            if text:
+                try:
+                    value = value.decode("utf-8", "strict" if strict else "replace")
+                except UnicodeDecodeError as error:
+                    raise UserError(
+                        f"{path}: row {row}: column {short(name)}, byte {error.start + 1} is "
+                        f"0x{value[error.start]:02X}, which is not UTF-8; write the file again, from true strings"
+                    ) from None
+            if len(value) <= MOST_REMEMBERED:
+                made[number] = value
+        yield value
