@@ -146,7 +146,7 @@ class Watch:
 
     def see(self, row: Row, text: str, label: str | None) -> None:
         self.rows += 1
-        self.one_word += len(text.split()) < 2
+        self.one_word += len(text.split(maxsplit=1)) < 2
         if self.one_word == self.rows:
             self.texts.add(hash(text))
         if label is None:

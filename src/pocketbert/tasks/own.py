@@ -1,5 +1,6 @@
 """A person's own data: one file (split for them), a folder with train, dev and test files, or three files."""
 
+import os
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -82,14 +83,20 @@ def load_own(
         labels=names,
         splits={name: splits[name] for name in order},
         pair=columns.second is not None,
-        origin=", ".join(str(path) for path in paths),
+        origin=", ".join(_written(str(path)) for path in paths),
         said=tuple(said),
         suspicions=(*train.suspicions, *(said for raw in raws.values() for said in raw.cut)),
     )
 
 
 def _stem(path: Path) -> str:
-    return path.resolve().name.split(".")[0] or path.name
+    """A name for the task; one that can be written, where the file's is not UTF-8."""
+    name = path.resolve().name
+    return _written(name.split(".")[0] or name)
+
+
+def _written(name: str) -> str:
+    return os.fsencode(name).decode("utf-8", "replace")
 
 
 def _files(paths: list[Path]) -> dict[str, Path]:

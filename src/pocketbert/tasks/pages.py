@@ -26,25 +26,30 @@ class Pages:
 
     values: int = 0  # those of lists too: not rows
     dictionary: int = 0  # bytes
-    densest: int = WORD  # bytes that one value may take, in the page where this is most
+    coded: bool = False  # by the dictionary
+    delta: bool = False  # in an encoding that cannot be read as numbers into a dictionary
+    largest: int = WORD  # bytes that one value may take that is not coded, in the page where this is most
 
-    def add(self, header: dict[int, Any], *, by_dictionary: bool) -> None:
-        """`by_dictionary`: the reader keeps values that are coded by a dictionary as numbers."""
+    def bytes_a_value(self, *, by_dictionary: bool) -> int:
+        """At most, about. `by_dictionary`: values that are coded by a dictionary stay numbers in memory."""
+        return max(self.largest, self.dictionary if self.coded and not by_dictionary else WORD)
+
+    def add(self, header: dict[int, Any]) -> None:
         size = header.get(2, 0)
         if 7 in header:
             self.dictionary = max(self.dictionary, size)
             return
         values, encoding = _values(header), _encoding(header)
         self.values += values
-        each = size // max(1, values)
         if encoding in DICTIONARY_CODED:
-            each = WORD if by_dictionary else self.dictionary  # any value may be the longest one
-        elif encoding == DELTA_STRINGS:
-            each = size  # a value may repeat the whole of the one before
-        self.densest = max(self.densest, each)
+            self.coded = True  # any value may be the longest of the dictionary
+            return
+        self.delta = self.delta or encoding in (DELTA_LENGTHS, DELTA_STRINGS)
+        # A value may repeat the whole of the one before, in the encoding that is made for it.
+        self.largest = max(self.largest, size if encoding == DELTA_STRINGS else size // max(1, values))
 
 
-def look_at_pages(file: IO[bytes], where: str, begin: int, end: int, *, by_dictionary: bool) -> Pages:
+def look_at_pages(file: IO[bytes], where: str, begin: int, end: int) -> Pages:
     """Read the headers from `begin` to `end`; a page that is too large to unpack is an error."""
     pages = Pages()
     while begin < end:
@@ -57,7 +62,7 @@ def look_at_pages(file: IO[bytes], where: str, begin: int, end: int, *, by_dicti
         if not isinstance(packed, int) or packed < 0 or not isinstance(header.get(2, 0), int):
             break
         _refuse(header, where)
-        pages.add(header, by_dictionary=by_dictionary)
+        pages.add(header)
         begin = file.tell() + packed
     return pages
 

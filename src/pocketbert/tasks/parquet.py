@@ -25,7 +25,6 @@ MOST_IN_A_LIST = 10_000  # columns, or groups of rows
 MOST_UNPACKED = 64_000_000  # bytes of a gzipped file; Parquet packs its pages itself
 MOST_AT_ONCE = 16_000_000  # bytes of values
 MOST_ROWS_AT_ONCE = 8_192
-MOST_REMEMBERED = 10_000  # characters of a string that is kept for the rows that repeat it
 
 
 def parquet_columns(path: Path) -> tuple[str, ...]:
@@ -59,12 +58,15 @@ def parquet_rows(path: Path, needed: Sequence[str] | None = None, *, beside: boo
         schema = plain.schema_arrow
         needed = schema.names if needed is None else needed
         columns = [field.name for field in schema if field.name in needed or (beside and _is_plain(field.type))]
+        if not columns:
+            raise UserError(f"{path}: no column holds text or numbers; it has: {listed(schema.names)}")
         strings = [name for name in columns if _is_string(schema.field(name).type)]
-        file = _reader(raw, strings)
         first = 1
-        for group in range(file.metadata.num_row_groups):
-            pages = _pages(path, raw, file, group, columns, strings)
-            rows = _rows_at_once(path, file, pages)
+        for group in range(plain.metadata.num_row_groups):
+            pages = _pages(path, raw, plain, group, columns)
+            coded = [name for name in strings if not any(it.delta for it in pages[name].values())]
+            rows = _rows_at_once(path, plain, pages, coded)
+            file = _reader(raw, coded, plain.metadata)
             for batch in file.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False):
                 names = batch.schema.names
                 values = [_values(path, name, batch.column(name), first, strict=name in needed) for name in names]
@@ -107,10 +109,11 @@ def _look_at_footer(path: Path, raw: IO[bytes]) -> None:
         )
 
 
-def _reader(raw: IO[bytes], strings: Sequence[str] = ()) -> Any:
+def _reader(raw: IO[bytes], coded: Sequence[str] = (), metadata: Any = None) -> Any:
     return pq.ParquetFile(
         raw,
-        read_dictionary=strings,
+        metadata=metadata,
+        read_dictionary=coded,
         buffer_size=1 << 20,
         pre_buffer=False,
         thrift_container_size_limit=MOST_IN_A_LIST,
@@ -120,6 +123,7 @@ def _reader(raw: IO[bytes], strings: Sequence[str] = ()) -> Any:
 
 def _is_string(kind: Any) -> bool:
     types = pa.types
+    kind = kind.value_type if types.is_dictionary(kind) else kind
     return types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind)
 
 
@@ -131,38 +135,35 @@ def _is_plain(kind: Any) -> bool:
 # ------------------------------------------------------------ how many rows at once
 
 
-def _pages(
-    path: Path, raw: IO[bytes], file: Any, group: int, columns: Sequence[str], strings: Sequence[str]
-) -> dict[int, Pages]:
-    """What the pages of a group of rows say, by the place of their column among all."""
-    found = {}
+def _pages(path: Path, raw: IO[bytes], file: Any, group: int, columns: Sequence[str]) -> dict[str, dict[int, Pages]]:
+    """What the pages of a group of rows say: for each column, by the places of its parts in the file."""
+    found: dict[str, dict[int, Pages]] = {name: {} for name in columns}
     about = file.metadata.row_group(group)
     for place in range(about.num_columns):
-        column = about.column(place)
-        name = next((it for it in columns if f"{column.path_in_schema}.".startswith(f"{it}.")), None)
+        part = about.column(place)
+        name = next((it for it in columns if f"{part.path_in_schema}.".startswith(f"{it}.")), None)
         if name is None:
             continue
-        begin = column.data_page_offset
-        if column.has_dictionary_page and 0 < (column.dictionary_page_offset or 0) < begin:
-            begin = column.dictionary_page_offset
-        end = begin + column.total_compressed_size
+        begin = part.data_page_offset
+        if part.has_dictionary_page and 0 < (part.dictionary_page_offset or 0) < begin:
+            begin = part.dictionary_page_offset
         where = f"{path}: column {short(name)}"
-        found[place] = look_at_pages(raw, where, begin, end, by_dictionary=name in strings)
+        found[name][place] = look_at_pages(raw, where, begin, begin + part.total_compressed_size)
     return found
 
 
-def _rows_at_once(path: Path, file: Any, pages: dict[int, Pages]) -> int:
+def _rows_at_once(path: Path, file: Any, pages: dict[str, dict[int, Pages]], coded: Sequence[str]) -> int:
     each = 0
-    for place, them in pages.items():
-        column = file.schema.column(place)
-        if column.max_repetition_level:  # lists: one row may hold all of the values
-            if them.values * them.densest > MOST_AT_ONCE:
+    for name, parts in pages.items():
+        for place, them in parts.items():
+            size = them.bytes_a_value(by_dictionary=name in coded)
+            if not file.schema.column(place).max_repetition_level:
+                each += size
+            elif them.values * size > MOST_AT_ONCE:  # lists: one row may hold all of the values
                 raise UserError(
-                    f"{path}: column {short(column.path)} holds lists of {them.values:,} values in a group of rows, "
-                    "too many to copy; write the file again without this column"
+                    f"{path}: column {short(name)} holds lists of {them.values:,} values in a group of rows, too many "
+                    "to copy; write the file again without this column"
                 )
-        else:
-            each += them.densest
     return max(1, min(MOST_ROWS_AT_ONCE, MOST_AT_ONCE // max(1, each)))
 
 
@@ -170,7 +171,7 @@ def _rows_at_once(path: Path, file: Any, pages: dict[int, Pages]) -> int:
 
 
 def _values(path: Path, name: str, array: Any, first: int, *, strict: bool) -> Iterator[Any]:
-    if pa.types.is_dictionary(array.type) and _is_string(array.type.value_type):
+    if _is_string(array.type):
         return _strings(path, name, array, first, strict=strict)
     try:
         return iter(array.to_pylist())
@@ -191,20 +192,19 @@ _NO_VALUE = (pa.ArrowException, ValueError, ArithmeticError, LookupError, TypeEr
 
 
 def _strings(path: Path, name: str, array: Any, first: int, *, strict: bool) -> Iterator[str | bytes | None]:
-    """The strings of a column, each made when its row comes; short ones once, however often they occur.
+    """The strings of a column, each made when its row comes; and once for many rows, as long as these fit.
 
     `first` is the number of the first row, for messages.
     """
-    dictionary = array.dictionary
-    text = not pa.types.is_binary(dictionary.type) and not pa.types.is_large_binary(dictionary.type)
+    coded = pa.types.is_dictionary(array.type)
+    numbers, strings = (array.indices.to_pylist(), array.dictionary) if coded else (range(len(array)), array)
+    text = pa.types.is_string(strings.type) or pa.types.is_large_string(strings.type)
     made: dict[int, str | bytes] = {}
-    for row, number in enumerate(array.indices.to_pylist(), start=first):
-        if number is None:
-            yield None
-            continue
+    left = MOST_AT_ONCE if coded else 0
+    for row, number in enumerate(numbers, start=first):
         value = made.get(number)
-        if value is None:
-            data = dictionary[number].as_buffer()
+        data = None if value is not None or number is None else strings[number].as_buffer()
+        if data is not None:
             if data.size > 4 * MOST_IN_A_FIELD:  # UTF-8 is at most four bytes a letter
                 raise UserError(f"{path}: row {row}: column {short(name)} holds {data.size:,} bytes; shorten it")
             value = data.to_pybytes()
@@ -216,6 +216,7 @@ def _strings(path: Path, name: str, array: Any, first: int, *, strict: bool) -> 
                         f"{path}: row {row}: column {short(name)}, byte {error.start + 1} is "
                         f"0x{value[error.start]:02X}, which is not UTF-8; write the file again, from true strings"
                     ) from None
-            if len(value) <= MOST_REMEMBERED:
+            if data.size < left:
+                left -= data.size
                 made[number] = value
         yield value
