@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -280,3 +281,16 @@ def test_a_bomb_is_read_or_refused_below_a_gigabyte(name: str, by: str, runs: di
 def fine(ended: Ended) -> bool:
     """It read to the end, or refused; and said so in a few words."""
     return (ended.code == 0 or ended.refused()) and not ended.timed_out and len(ended.err) < 5_000
+
+
+def test_a_pipe_is_refused_by_the_commands_and_with_json_in_one_document(runs: dict[str, Path], tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    for command in (
+        ["check", pipe],
+        ["predict", runs["baseline"], pipe, "--out", tmp_path / "out.csv"],
+        ["evaluate", runs["baseline"], pipe],
+    ):
+        ended = limited(*command, "--json", home=tmp_path, seconds=30)
+        assert ended.refused(), ended.err
+        assert "is a pipe" in json.dumps(ended.document)

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from pocketbert.predict import predict_file
 from pocketbert.runs import Run, train_run
 from pocketbert.tasks import check_task, load_task, read_rows
 from pocketbert.tasks.pages import look_at_pages
+from pocketbert.tasks.parquet import _unpacked
 from pocketbert.tasks.quote import listed, short
 from pocketbert.vectors import encode_file
 
@@ -223,11 +225,13 @@ def test_predict_names_a_column_that_cannot_be_written(tmp_path: Path, run: Run,
         {"use_dictionary": False, "column_encoding": {"text": "DELTA_LENGTH_BYTE_ARRAY"}},
         {"data_page_version": "2.0", "data_page_size": 500, "write_batch_size": 10, "row_group_size": 1_000},
         {"compression": "none", "dictionary_pagesize_limit": 500, "write_batch_size": 10},
+        {"compression": "lz4"},
+        {"compression": "brotli"},
     ],
 )
 def test_the_headers_of_pages_are_those_that_were_written(tmp_path: Path, settings: dict) -> None:
     path = tmp_path / "it.parquet"
-    texts = [f"film {row} é" if row % 7 else None for row in range(5_000)]
+    texts = [f"film {row:04} {'é' * 20}" if row % 7 else None for row in range(5_000)]
     written = pa.table({"text": texts, "label": [row % 3 for row in range(5_000)]})
     pq.write_table(written, path, **settings)
     about = pq.read_metadata(path)
@@ -236,7 +240,11 @@ def test_the_headers_of_pages_are_those_that_were_written(tmp_path: Path, settin
         for group in range(about.num_row_groups):
             part = about.row_group(group).column(0)
             begin = part.dictionary_page_offset or part.data_page_offset
-            values += look_at_pages(file, "it", begin, begin + part.total_compressed_size).values
+            end = begin + part.total_compressed_size
+            pages = look_at_pages(file, "it", begin, end, partial(_unpacked, part.compression))
+            values += pages.values
+            assert pages.largest >= 40
+            assert pages.largest < 60 or "DELTA_BYTE_ARRAY" in part.encodings
     assert values == 5_000
     assert list(read_rows(path)) == written.to_pylist()
 
@@ -250,3 +258,12 @@ def test_a_page_that_unpacks_to_too_much_is_refused_before_it_is_unpacked(
     with pytest.raises(UserError, match="column 'text' has a page of 200,004 bytes; at most 100,000"):
         list(read_rows(path))
     assert list(read_rows(path).narrow("label")) == [{"label": 1}]
+
+
+def test_memory_does_not_grow_with_a_group_of_rows_whose_dictionary_was_given_up(tmp_path: Path) -> None:
+    path = tmp_path / "it.parquet"
+    with pq.ParquetWriter(path, pa.schema([("text", pa.string())]), dictionary_pagesize_limit=1_000) as writer:
+        writer.write_table(pa.table({"text": [f"{row:01000}" for row in range(60_000)]}), row_group_size=60_000)
+    before = pa.total_allocated_bytes()
+    most = max(pa.total_allocated_bytes() - before for _ in read_rows(path))
+    assert most < 45_000_000

@@ -5,6 +5,7 @@ What the reader of Parquet will allocate stands in the header in front of each p
 they are a few numbers in Thrift's compact protocol.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -25,32 +26,27 @@ class Pages:
     """What the pages of one column say, in one group of rows."""
 
     values: int = 0  # those of lists too: not rows
-    dictionary: int = 0  # bytes
-    coded: bool = False  # by the dictionary
-    delta: bool = False  # in an encoding that cannot be read as numbers into a dictionary
-    largest: int = WORD  # bytes that one value may take that is not coded, in the page where this is most
-
-    def bytes_a_value(self, *, by_dictionary: bool) -> int:
-        """At most, about. `by_dictionary`: values that are coded by a dictionary stay numbers in memory."""
-        return max(self.largest, self.dictionary if self.coded and not by_dictionary else WORD)
+    largest: int = WORD  # bytes that a value takes at most, about, if all values are written out
+    all_coded: bool = True  # are all values numbers into a dictionary, which the reader of Parquet can leave so?
 
     def add(self, header: dict[int, Any]) -> None:
         size = header.get(2, 0)
-        if 7 in header:
-            self.dictionary = max(self.dictionary, size)
-            return
         values, encoding = _values(header), _encoding(header)
         self.values += values
         if encoding in DICTIONARY_CODED:
-            self.coded = True  # any value may be the longest of the dictionary
             return
-        self.delta = self.delta or encoding in (DELTA_LENGTHS, DELTA_STRINGS)
+        self.all_coded = False
         # A value may repeat the whole of the one before, in the encoding that is made for it.
         self.largest = max(self.largest, size if encoding == DELTA_STRINGS else size // max(1, values))
 
 
-def look_at_pages(file: IO[bytes], where: str, begin: int, end: int) -> Pages:
-    """Read the headers from `begin` to `end`; a page that is too large to unpack is an error."""
+def look_at_pages(
+    file: IO[bytes], where: str, begin: int, end: int, unpack: Callable[[bytes, int], bytes] | None = None
+) -> Pages:
+    """Read the headers from `begin` to `end`; a page that is too large to unpack is an error.
+
+    `unpack(data, size)` gives the bytes of a page: for a column of strings, whose dictionary is looked through.
+    """
     pages = Pages()
     while begin < end:
         file.seek(begin)
@@ -62,8 +58,12 @@ def look_at_pages(file: IO[bytes], where: str, begin: int, end: int) -> Pages:
         if not isinstance(packed, int) or packed < 0 or not isinstance(header.get(2, 0), int):
             break
         _refuse(header, where)
-        pages.add(header)
         begin = file.tell() + packed
+        if 7 in header:
+            longest = 0 if unpack is None else _longest(_values(header), unpack(file.read(packed), header.get(2, 0)))
+            pages.largest = max(pages.largest, longest)
+        else:
+            pages.add(header)
     return pages
 
 
@@ -78,6 +78,16 @@ def _refuse(header: dict[int, Any], where: str) -> None:
         most = f"a page of {values:,} values; at most {MOST_LENGTHS:,}"
     if most is not None:
         raise UserError(f"{where} has {most} are read: write the file again with smaller pages, or as CSV")
+
+
+def _longest(count: int, strings: bytes) -> int:
+    """Bytes of the longest string of a dictionary: each stands behind its length."""
+    place = longest = 0
+    for _ in range(count):
+        length = int.from_bytes(strings[place : place + 4], "little")
+        place += 4 + length
+        longest = max(longest, length)
+    return longest
 
 
 def _values(header: dict[int, Any]) -> int:

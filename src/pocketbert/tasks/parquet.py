@@ -9,6 +9,7 @@ import gzip
 import io
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,7 +18,7 @@ import pyarrow.parquet as pq
 
 from pocketbert.errors import UserError
 from pocketbert.tasks.lines import MOST_IN_A_FIELD, open_bytes, reading
-from pocketbert.tasks.pages import Pages, look_at_pages
+from pocketbert.tasks.pages import WORD, Pages, look_at_pages
 from pocketbert.tasks.quote import listed, short
 
 MOST_IN_A_FOOTER = 8_000_000  # bytes that describe the columns and groups of rows
@@ -64,7 +65,12 @@ def parquet_rows(path: Path, needed: Sequence[str] | None = None, *, beside: boo
         first = 1
         for group in range(plain.metadata.num_row_groups):
             pages = _pages(path, raw, plain, group, columns)
-            coded = [name for name in strings if not any(it.delta for it in pages[name].values())]
+            coded = [name for name in strings if all(it.all_coded for it in pages[name].values())]
+            for name in set(strings).difference(coded):
+                if pa.types.is_dictionary(schema.field(name).type):  # its reader would gather all that is not coded
+                    raise UserError(
+                        f"{path}: column {short(name)} holds too many categories; write it again as plain strings"
+                    )
             rows = _rows_at_once(path, plain, pages, coded)
             file = _reader(raw, coded, plain.metadata)
             for batch in file.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False):
@@ -148,15 +154,27 @@ def _pages(path: Path, raw: IO[bytes], file: Any, group: int, columns: Sequence[
         if part.has_dictionary_page and 0 < (part.dictionary_page_offset or 0) < begin:
             begin = part.dictionary_page_offset
         where = f"{path}: column {short(name)}"
-        found[name][place] = look_at_pages(raw, where, begin, begin + part.total_compressed_size)
+        end = begin + part.total_compressed_size
+        unpack = partial(_unpacked, part.compression) if part.physical_type == "BYTE_ARRAY" else None
+        found[name][place] = look_at_pages(raw, where, begin, end, unpack)
     return found
+
+
+def _unpacked(packing: str, data: bytes, size: int) -> bytes:
+    """A page. One that cannot be unpacked here is taken for one long string."""
+    if packing == "UNCOMPRESSED":
+        return data
+    try:
+        return pa.Codec("lz4_raw" if packing == "LZ4" else packing.lower()).decompress(data, size, asbytes=True)
+    except (pa.ArrowException, ValueError, OSError):
+        return size.to_bytes(4, "little") + bytes(size)
 
 
 def _rows_at_once(path: Path, file: Any, pages: dict[str, dict[int, Pages]], coded: Sequence[str]) -> int:
     each = 0
     for name, parts in pages.items():
         for place, them in parts.items():
-            size = them.bytes_a_value(by_dictionary=name in coded)
+            size = WORD if name in coded else them.largest
             if not file.schema.column(place).max_repetition_level:
                 each += size
             elif them.values * size > MOST_AT_ONCE:  # lists: one row may hold all of the values
@@ -192,12 +210,17 @@ _NO_VALUE = (pa.ArrowException, ValueError, ArithmeticError, LookupError, TypeEr
 
 
 def _strings(path: Path, name: str, array: Any, first: int, *, strict: bool) -> Iterator[str | bytes | None]:
-    """The strings of a column, each made when its row comes; and once for many rows, as long as these fit.
+    """The strings of a column: all at once if they are small, else each when its row comes, and once as far as it fits.
 
     `first` is the number of the first row, for messages.
     """
     coded = pa.types.is_dictionary(array.type)
     numbers, strings = (array.indices.to_pylist(), array.dictionary) if coded else (range(len(array)), array)
+    if len(strings) <= 4 * len(array) and strings.nbytes <= MOST_AT_ONCE:
+        with contextlib.suppress(UnicodeDecodeError):  # which one it is, is found below
+            values = strings.to_pylist()
+            yield from (None if number is None else values[number] for number in numbers)
+            return
     text = pa.types.is_string(strings.type) or pa.types.is_large_string(strings.type)
     made: dict[int, str | bytes] = {}
     left = MOST_AT_ONCE if coded else 0

@@ -33,6 +33,7 @@ SUFFIXES = {
 }
 CHUNK = 4_096  # rows in memory at a time,
 CHUNK_BYTES = 16_000_000  # or fewer, when they are large
+NAME_BYTES = 100  # that the name of a field takes, or its place
 MOST_COLUMNS = 10_000
 MOST_IN_A_NAME = 1_000  # characters of a column's name
 MOST_VALUES = 500_000  # of one row: small ones take far more memory than they do in the file
@@ -80,7 +81,7 @@ class Rows:
         held = 0
         for place, row in self.places():
             chunk.append((place, row))
-            held += size_of(row)
+            held += NAME_BYTES * len(row) + sum(map(size_of, row.values()))
             if len(chunk) >= most_rows or held >= CHUNK_BYTES:
                 yield chunk
                 chunk, held = [], 0
@@ -90,11 +91,12 @@ class Rows:
 
 def size_of(value: Any) -> int:
     """Bytes of memory that a value takes, and what it holds."""
+    size = sys.getsizeof(value)
     if isinstance(value, dict):
-        return sys.getsizeof(value) + sum(map(size_of, value)) + sum(map(size_of, value.values()))
-    if isinstance(value, list | tuple):
-        return sys.getsizeof(value) + sum(map(size_of, value))
-    return sys.getsizeof(value)
+        size += NAME_BYTES * len(value) + sum(map(size_of, value.values()))
+    elif isinstance(value, list):
+        size += sum(map(size_of, value))
+    return size
 
 
 def read_rows(path: str | Path, *, encoding: str = "utf-8", format: str | None = None) -> Rows:
