@@ -234,7 +234,7 @@ BOMBS = {
         baseline="too many to copy",
     ),
     "Parquet: twenty thousand columns": Bomb(
-        "it.parquet", table(lambda: {f"c{i}": [1] for i in range(20_000)}), check="not a Parquet file that can be read"
+        "it.parquet", table(lambda: {f"c{i}": [1] for i in range(20_000)}), check="its footer is"
     ),
     "Parquet: a structure of nine hundred levels": Bomb(
         "it.parquet", table(lambda: {"text": ["a"], "x": deep(900)}), baseline="deeply nested"

@@ -5,9 +5,9 @@ import decimal
 import gzip
 import json
 import os
+import random
 from collections.abc import Callable
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ from pocketbert.errors import UserError
 from pocketbert.predict import predict_file
 from pocketbert.runs import Run, train_run
 from pocketbert.tasks import check_task, load_task, read_rows
-from pocketbert.tasks.pages import look_at_pages
+from pocketbert.tasks.pages import look_at_pages, read_footer
 from pocketbert.tasks.parquet import _unpacked
 from pocketbert.tasks.quote import listed, short
 from pocketbert.vectors import encode_file
@@ -234,17 +234,13 @@ def test_the_headers_of_pages_are_those_that_were_written(tmp_path: Path, settin
     texts = [f"film {row:04} {'é' * 20}" if row % 7 else None for row in range(5_000)]
     written = pa.table({"text": texts, "label": [row % 3 for row in range(5_000)]})
     pq.write_table(written, path, **settings)
-    about = pq.read_metadata(path)
     values = 0
     with path.open("rb") as file:
-        for group in range(about.num_row_groups):
-            part = about.row_group(group).column(0)
-            begin = part.dictionary_page_offset or part.data_page_offset
-            end = begin + part.total_compressed_size
-            pages = look_at_pages(file, "it", begin, end, partial(_unpacked, part.compression))
+        for text, _ in read_footer(path, file):
+            pages = look_at_pages(file, "it", text, _unpacked)
             values += pages.values
             assert pages.largest >= 40
-            assert pages.largest < 60 or "DELTA_BYTE_ARRAY" in part.encodings
+            assert pages.largest < 60 or settings.get("column_encoding", {}).get("text") == "DELTA_BYTE_ARRAY"
     assert values == 5_000
     assert list(read_rows(path)) == written.to_pylist()
 
@@ -267,3 +263,21 @@ def test_memory_does_not_grow_with_a_group_of_rows_whose_dictionary_was_given_up
     before = pa.total_allocated_bytes()
     most = max(pa.total_allocated_bytes() - before for _ in read_rows(path))
     assert most < 45_000_000
+
+
+def test_any_damage_to_a_parquet_file_is_rows_or_a_clear_error(tmp_path: Path) -> None:
+    path = tmp_path / "it.parquet"
+    chance = random.Random(0)
+    for encoding in ("PLAIN", "DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY", None):
+        coding = {"use_dictionary": True} if encoding is None else {"column_encoding": {"text": encoding}}
+        pq.write_table(pa.table({**films(), "tags": [["a"]] * 40}), path, **{"use_dictionary": False, **coding})
+        whole = path.read_bytes()
+        for _ in range(150):
+            damaged = bytearray(whole)
+            for _ in range(chance.choice((1, 1, 4))):
+                damaged[chance.randrange(len(damaged))] = chance.choice((0, 127, 128, 255, chance.randrange(256)))
+            path.write_bytes(damaged)
+            try:
+                list(read_rows(path))
+            except UserError as error:
+                assert str(path) in str(error)  # noqa: PT017

@@ -9,7 +9,6 @@ import gzip
 import io
 import json
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,10 +17,9 @@ import pyarrow.parquet as pq
 
 from pocketbert.errors import UserError
 from pocketbert.tasks.lines import MOST_IN_A_FIELD, open_bytes, reading
-from pocketbert.tasks.pages import WORD, Pages, look_at_pages
+from pocketbert.tasks.pages import MOST_IN_A_FOOTER, WORD, Pages, look_at_pages, read_footer
 from pocketbert.tasks.quote import listed, short
 
-MOST_IN_A_FOOTER = 8_000_000  # bytes that describe the columns and groups of rows
 MOST_IN_A_LIST = 10_000  # columns, or groups of rows
 MOST_UNPACKED = 64_000_000  # bytes of a gzipped file; Parquet packs its pages itself
 MOST_AT_ONCE = 16_000_000  # bytes of values
@@ -29,7 +27,7 @@ MOST_ROWS_AT_ONCE = 8_192
 
 
 def parquet_columns(path: Path) -> tuple[str, ...]:
-    with _opened(path) as (_, file):
+    with _opened(path) as (_, file, _):
         names = tuple(file.schema_arrow.names)
     if len(set(names)) < len(names):
         raise UserError(f"{path}: two columns have one name: {listed(names)}; rename one")
@@ -40,7 +38,7 @@ def parquet_columns(path: Path) -> tuple[str, ...]:
 
 def class_names(path: str | Path, column: str) -> tuple[str, ...] | None:
     """The label names that the `datasets` library writes into a Parquet file, by their numbers."""
-    with _opened(Path(path)) as (_, file):
+    with _opened(Path(path)) as (_, file, _):
         metadata = file.schema_arrow.metadata or {}
     try:
         features = json.loads(metadata.get(b"huggingface", b"{}"))["info"]["features"]
@@ -55,7 +53,7 @@ def parquet_rows(path: Path, needed: Sequence[str] | None = None, *, beside: boo
 
     `beside`: with the other columns too, as far as they are plain; what is damaged there does no harm.
     """
-    with _opened(path) as (raw, plain):
+    with _opened(path) as (raw, plain, groups):
         schema = plain.schema_arrow
         needed = schema.names if needed is None else needed
         columns = [field.name for field in schema if field.name in needed or (beside and _is_plain(field.type))]
@@ -63,7 +61,7 @@ def parquet_rows(path: Path, needed: Sequence[str] | None = None, *, beside: boo
             raise UserError(f"{path}: no column holds text or numbers; it has: {listed(schema.names)}")
         strings = [name for name in columns if _is_string(schema.field(name).type)]
         first = 1
-        for group in range(plain.metadata.num_row_groups):
+        for number, group in enumerate(groups):
             pages = _pages(path, raw, plain, group, columns)
             coded = [name for name in strings if all(it.all_coded for it in pages[name].values())]
             for name in set(strings).difference(coded):
@@ -73,7 +71,7 @@ def parquet_rows(path: Path, needed: Sequence[str] | None = None, *, beside: boo
                     )
             rows = _rows_at_once(path, plain, pages, coded)
             file = _reader(raw, coded, plain.metadata)
-            for batch in file.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False):
+            for batch in file.iter_batches(rows, row_groups=[number], columns=columns, use_threads=False):
                 names = batch.schema.names
                 values = [_values(path, name, batch.column(name), first, strict=name in needed) for name in names]
                 for row in zip(*values, strict=True):
@@ -82,13 +80,13 @@ def parquet_rows(path: Path, needed: Sequence[str] | None = None, *, beside: boo
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[tuple[IO[bytes], Any]]:
-    """A Parquet file's bytes and its reader. What cannot be read is an error that names the file."""
+def _opened(path: Path) -> Iterator[tuple[IO[bytes], Any, list[list[dict[int, Any]]]]]:
+    """A Parquet file's bytes, its reader, and what its footer says of each group of rows."""
     with reading(path), _bytes(path) as raw:
         try:
-            _look_at_footer(path, raw)
-            yield raw, _reader(raw)
-        except (pa.ArrowException, OSError) as error:
+            groups = read_footer(path, raw)
+            yield raw, _reader(raw), groups
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             said = short(str(error).split("\n", 1)[0])
             raise UserError(f"{path}: not a Parquet file that can be read, or a damaged one: {said}") from None
 
@@ -102,17 +100,6 @@ def _bytes(path: Path) -> IO[bytes]:
     if len(data) > MOST_UNPACKED:
         raise UserError(f"{path}: a gzipped Parquet file of more than {MOST_UNPACKED:,} bytes; unpack it first: gunzip")
     return io.BytesIO(data)
-
-
-def _look_at_footer(path: Path, raw: IO[bytes]) -> None:
-    """Its length stands before the last four bytes."""
-    raw.seek(max(0, raw.seek(0, io.SEEK_END) - 8))
-    length = int.from_bytes(raw.read(4), "little")
-    if raw.read(4) == b"PAR1" and length > MOST_IN_A_FOOTER:
-        raise UserError(
-            f"{path}: its footer is {length:,} bytes; at most {MOST_IN_A_FOOTER:,} are read: write the file again with "
-            "fewer columns and fewer, larger groups of rows"
-        )
 
 
 def _reader(raw: IO[bytes], coded: Sequence[str] = (), metadata: Any = None) -> Any:
@@ -141,33 +128,27 @@ def _is_plain(kind: Any) -> bool:
 # ------------------------------------------------------------ how many rows at once
 
 
-def _pages(path: Path, raw: IO[bytes], file: Any, group: int, columns: Sequence[str]) -> dict[str, dict[int, Pages]]:
+def _pages(
+    path: Path, raw: IO[bytes], file: Any, group: Sequence[dict[int, Any]], columns: Sequence[str]
+) -> dict[str, dict[int, Pages]]:
     """What the pages of a group of rows say: for each column, by the places of its parts in the file."""
     found: dict[str, dict[int, Pages]] = {name: {} for name in columns}
-    about = file.metadata.row_group(group)
-    for place in range(about.num_columns):
-        part = about.column(place)
-        name = next((it for it in columns if f"{part.path_in_schema}.".startswith(f"{it}.")), None)
-        if name is None:
-            continue
-        begin = part.data_page_offset
-        if part.has_dictionary_page and 0 < (part.dictionary_page_offset or 0) < begin:
-            begin = part.dictionary_page_offset
-        where = f"{path}: column {short(name)}"
-        end = begin + part.total_compressed_size
-        unpack = partial(_unpacked, part.compression) if part.physical_type == "BYTE_ARRAY" else None
-        found[name][place] = look_at_pages(raw, where, begin, end, unpack)
+    for place, part in enumerate(group[: len(file.schema)]):
+        whole = f"{file.schema.column(place).path}."
+        name = next((it for it in columns if whole.startswith(f"{it}.")), None)
+        if name is not None:
+            found[name][place] = look_at_pages(raw, f"{path}: column {short(name)}", part, _unpacked)
     return found
 
 
-def _unpacked(packing: str, data: bytes, size: int) -> bytes:
+def _unpacked(packing: str | None, data: bytes, size: int) -> bytes:
     """A page. One that cannot be unpacked here is taken for one long string."""
-    if packing == "UNCOMPRESSED":
+    if packing is None:
         return data
     try:
-        return pa.Codec("lz4_raw" if packing == "LZ4" else packing.lower()).decompress(data, size, asbytes=True)
+        return pa.Codec(packing).decompress(data, size, asbytes=True)
     except (pa.ArrowException, ValueError, OSError):
-        return size.to_bytes(4, "little") + bytes(size)
+        return size.to_bytes(4, "little")
 
 
 def _rows_at_once(path: Path, file: Any, pages: dict[str, dict[int, Pages]], coded: Sequence[str]) -> int:
@@ -216,6 +197,9 @@ def _strings(path: Path, name: str, array: Any, first: int, *, strict: bool) -> 
     """
     coded = pa.types.is_dictionary(array.type)
     numbers, strings = (array.indices.to_pylist(), array.dictionary) if coded else (range(len(array)), array)
+    some = [number for number in numbers if number is not None]
+    if some and not 0 <= min(some) <= max(some) < len(strings):
+        raise UserError(f"{path}: column {short(name)}, row {first} or one of the next {len(array) - 1:,}: damaged")
     if len(strings) <= 4 * len(array) and strings.nbytes <= MOST_AT_ONCE:
         with contextlib.suppress(UnicodeDecodeError):  # which one it is, is found below
             values = strings.to_pylist()
