@@ -2,7 +2,6 @@
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -13,6 +12,20 @@ from pathlib import Path
 
 LIMIT = 1_500_000_000  # bytes of its own data that a child may have
 SECONDS = 60.0
+
+# A process begins with the peak of the one it was forked from. This one is small, where a test's is not.
+LAUNCHER = """
+import os, resource, sys
+limit, report = int(sys.argv[1]), int(sys.argv[2])
+child = os.fork()
+if not child:
+    os.close(report)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.execv(sys.argv[3], sys.argv[3:])
+_, status, used = os.wait4(child, 0)
+os.write(report, f"{os.waitstatus_to_exitcode(status)} {used.ru_maxrss}".encode())
+"""
 
 
 @dataclass(frozen=True)
@@ -38,29 +51,24 @@ class Ended:
 
 def limited(*arguments, home: Path, limit: int = LIMIT, seconds: float = SECONDS, stdin=None, **environment) -> Ended:
     """Run `pocketbert ARGUMENTS…` with at most `limit` bytes of data and `seconds` of time, one thread."""
-
-    def fence() -> None:
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
     command = [sys.executable, "-m", "pocketbert", *(os.fspath(argument) for argument in arguments)]
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, tempfile.TemporaryFile() as report:
         process = subprocess.Popen(
-            command,
+            [sys.executable, "-S", "-c", LAUNCHER, str(limit), str(report.fileno()), *command],
             stdin=subprocess.DEVNULL if stdin is None else stdin,
             stdout=out,
             stderr=err,
-            preexec_fn=fence,
+            pass_fds=[report.fileno()],
             start_new_session=True,
             env={**os.environ, "OMP_NUM_THREADS": "1", "POCKETBERT_HOME": str(home), **environment},
         )
         late = threading.Timer(seconds, lambda: os.killpg(process.pid, signal.SIGKILL))
         late.start()
-        _, status, used = os.wait4(process.pid, 0)
+        process.wait()
         timed_out = not late.is_alive()
         late.cancel()
-        process.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        err.seek(0)
+        for file in (out, err, report):
+            file.seek(0)
         texts = [file.read().decode("utf-8", "replace") for file in (out, err)]
-    return Ended(process.returncode, texts[0], texts[1], used.ru_maxrss * 1024, timed_out)
+        code, peak = map(int, report.read().split() or (-signal.SIGKILL, 0))  # nothing: it was late
+    return Ended(code, texts[0], texts[1], peak * 1024, timed_out)

@@ -13,6 +13,8 @@ from pocketbert.runs import Run
 from pocketbert.tasks import Split, load_task, read_rows, sources
 from pocketbert.tasks.columns import choose_columns, choose_texts
 from pocketbert.tasks.labels import label_text, placeholder
+from pocketbert.tasks.quote import listed, short
+from pocketbert.tasks.texts import Room, Texts
 from pocketbert.training.machine import computing
 
 SERIOUS = 0.01  # share of rows that were learnt from, above which a score means nothing
@@ -104,21 +106,23 @@ def _labelled_file(
     columns, said = choose_texts(rows, text, text2, pair=run.about["pair"])
     label = label or choose_columns(rows, columns[0], columns[1] if len(columns) > 1 else None, None).label
     if label is None or label not in rows.columns:
-        raise UserError(f"{path}: which column holds the label? It has: {', '.join(rows.columns)}; say --label")
+        raise UserError(f"{path}: which column holds the label? It has: {listed(rows.columns)}; say --label")
     tell(f"{said[0]}; label is column '{label}'")
     texts: list[str] = []
     seconds: list[str] | None = [] if run.about["pair"] else None
     labels: list[int] = []
+    rows = rows.narrow(*columns, label)
+    taken = Texts(rows, columns, Room())
     for place, row in rows.places():
         found = label_text(row.get(label))
         if found not in run.labels:
-            known = ", ".join(run.labels)
-            raise UserError(f"{path}: {place}: label {found!r} is not one this run knows; it knows: {known}")
-        for column in columns:
-            if not isinstance(row.get(column), str):
-                raise UserError(f"{path}: {place}: column '{column}' is missing or no text")
-        texts.append(row[columns[0]])
+            known = listed(run.labels)
+            raise UserError(f"{path}: {place}: label {short(found)} is not one this run knows; it knows: {known}")
+        text_of_row, *second = taken.take(place, row)
+        texts.append(text_of_row)
         if seconds is not None:
-            seconds.append(row[columns[1]])
+            seconds += second
         labels.append(run.labels.index(found))
+    for message in taken.said():
+        tell(f"warning: {message}")
     return Split(texts, seconds, np.array(labels, dtype=np.int64))

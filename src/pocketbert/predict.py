@@ -1,23 +1,21 @@
 """Predictions for a file of texts: its columns and rows, with `prediction`, `probab_0`, `probab_1`, … added.
 
-Rows are read, predicted and written in chunks: memory does not grow with the file.
+Rows are read, predicted and written in chunks, bounded in rows and in bytes: memory does not grow with the file.
 """
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from pocketbert.errors import UserError
 from pocketbert.files import RowWriter, is_standard_output, new_output, target_file
 from pocketbert.runs import Run
-from pocketbert.tasks import Rows, read_rows
+from pocketbert.tasks import read_rows
 from pocketbert.tasks.columns import choose_texts
+from pocketbert.tasks.texts import Texts
 from pocketbert.training.machine import computing
-
-CHUNK = 4_096  # rows in memory at a time
 
 
 def predict_file(
@@ -50,13 +48,14 @@ def predict_file(
     refuse_target(path, out)
     fitted = run.fitted()
     counts: Counter[str] = Counter()
+    taken = Texts(rows, columns)
     done = cut = 0
     with computing(threads), new_output(out) as file:
         writer = RowWriter(file, safe_for_spreadsheets=safe_for_spreadsheets)
         writer.writerow([*rows.columns, *added])
-        for chunk in _chunks(rows):
-            texts, seconds = _texts(rows, chunk, columns)
-            probabilities = fitted.probabilities(texts, seconds)
+        for chunk in rows.chunks():
+            texts, *seconds = zip(*(taken.take(place, row) for place, row in chunk), strict=True)
+            probabilities = fitted.probabilities(texts, seconds[0] if seconds else None)
             cut += fitted.cut
             for (_, row), values in zip(chunk, probabilities, strict=True):
                 best = int(values.argmax())
@@ -74,7 +73,7 @@ def predict_file(
         "labels": list(run.labels),
         "predicted": {name: counts[name] for name in run.labels},
         "truncated": cut,
-        "said": said,
+        "said": [*said, *taken.said()],
     }
 
 
@@ -85,20 +84,3 @@ def refuse_target(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> 
     target_file(out)
     if Path(out).exists() and Path(path).exists() and os.path.samefile(path, out):
         raise UserError(f"{out}: is the input itself; name another file")
-
-
-def _chunks(rows: Rows) -> Iterator[list[tuple[str, dict[str, Any]]]]:
-    places = iter(rows.places())
-    while chunk := list(islice(places, CHUNK)):
-        yield chunk
-
-
-def _texts(
-    rows: Rows, chunk: list[tuple[str, dict[str, Any]]], columns: tuple[str, ...]
-) -> tuple[list[str], list[str] | None]:
-    for place, row in chunk:
-        for column in columns:
-            if not isinstance(row.get(column), str):
-                raise UserError(f"{rows.path}: {place}: column '{column}' is missing or no text")
-    texts = [row[columns[0]] for _, row in chunk]
-    return texts, [row[columns[1]] for _, row in chunk] if len(columns) > 1 else None

@@ -40,7 +40,7 @@ from pocketbert.methods import Fitted, Job, Trained, get_method
 from pocketbert.metrics import measure
 from pocketbert.models import Model, load_model, usual_model, weights_fingerprint
 from pocketbert.tasks import Check, Split, Task, check_task
-from pocketbert.tasks.split import keys
+from pocketbert.tasks.split import text_hashes
 from pocketbert.training.loop import Report
 from pocketbert.training.machine import computing, forget_peak_memory, peak_memory
 from pocketbert.training.settings import Settings, resolve
@@ -267,11 +267,3 @@ def _read_object(path: Path, *needed: str) -> dict[str, Any]:
     if not isinstance(content, dict) or missing:
         raise UserError(f"{path}: damaged: {missing[0] if missing else 'an object'} is missing")
     return content
-
-
-def text_hashes(split: Split) -> np.ndarray:
-    """One 64-bit number a row, of the text with case, spaces and punctuation left aside."""
-    digests = b"".join(
-        hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest() for key in keys(split)
-    )
-    return np.frombuffer(digests, dtype="<i8").astype(np.int64)

@@ -6,7 +6,7 @@ from the longer of the two texts, as the library's own "longest first" does.
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -30,8 +30,10 @@ if TYPE_CHECKING:
 
 SETTINGS = "tokenizer_config.json"
 MOST_SETTINGS = 4_000_000  # bytes of them: some list every added token
-CHUNK = 1_024  # texts handed to the library at once: enough to keep it busy, few enough to bound memory
+CHUNK = 1_024  # texts handed to the library at once: enough to keep it busy, few enough to bound memory,
+CHUNK_CHARACTERS = 400_000  # or fewer, when they are long: it takes hundreds of bytes a letter
 MOST_WORDS = 200_000  # whose pieces are remembered
+MOST_PIECES = 20  # of a word that is remembered
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,9 +232,9 @@ class Tokenizer:
         cls, sep = self.ids["[CLS]"], self.ids["[SEP]"]
         flat: list[np.ndarray] = []
         lengths, starts_second, cuts = (np.zeros(len(texts), dtype=np.int32) for _ in range(3))
-        for begin in range(0, len(texts), CHUNK):
-            firsts = self._pieces(texts[begin : begin + CHUNK], begin)
-            others = None if seconds is None else self._pieces(seconds[begin : begin + CHUNK], begin)
+        for begin, end in spans(texts, seconds):
+            firsts = self._pieces(texts[begin:end], begin)
+            others = None if seconds is None else self._pieces(seconds[begin:end], begin)
             rows = []
             for index, first in enumerate(firsts):
                 row = [cls, *first, sep]
@@ -266,7 +268,8 @@ class Tokenizer:
             learned = dict(zip(new, self._encode(new), strict=True))
             here.update(learned)
             self._known = known
-            known.update((word, found) for word, found in learned.items() if len(word) <= LONGEST_WORD)
+            short = (item for item in learned.items() if len(item[0]) <= LONGEST_WORD and len(item[1]) <= MOST_PIECES)
+            known.update(short)
             pieces = [[piece for word in words for piece in here[word]] for words in split]  # type: ignore[union-attr]
         except (TypeError, AttributeError) as error:
             raise UserError(f"texts {begin} to {begin + len(texts) - 1}: not all of them are text: {error}") from None
@@ -303,6 +306,20 @@ def _settings(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise UserError(f"{path}: expected a JSON object, found {type(content).__name__}")
     return content
+
+
+def spans(texts: Sequence[str], seconds: Sequence[str] | None = None) -> Iterator[tuple[int, int]]:
+    """Where to cut many texts so that no part has too many of them, or too many characters."""
+    begin = held = 0
+    for row, text in enumerate(texts):
+        pair = (text,) if seconds is None else (text, seconds[row])
+        size = sum(len(it) for it in pair if isinstance(it, str))  # what is no text is refused later
+        if row > begin and (row - begin >= CHUNK or held + size > CHUNK_CHARACTERS):
+            yield begin, row
+            begin, held = row, 0
+        held += size
+    if begin < len(texts):
+        yield begin, len(texts)
 
 
 def _reads_words_alone(backend: tokenizers.Tokenizer) -> bool:

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,10 @@ from pocketbert.models import Model, load_model, usual_model
 from pocketbert.predict import refuse_target
 from pocketbert.tasks import read_rows
 from pocketbert.tasks.columns import choose_texts
+from pocketbert.tasks.texts import Texts
 from pocketbert.training.machine import computing
 from pocketbert.training.network import Network, read_all
 from pocketbert.training.settings import POOLINGS
-
-CHUNK = 4_096
 
 
 class SentenceEncoder:
@@ -77,7 +75,9 @@ def encode_file(
     Memory does not grow with the file.
     """
     rows = read_rows(Path(path), encoding=encoding)
-    (column,), said = choose_texts(rows, text, None, pair=False)
+    columns, said = choose_texts(rows, text, None, pair=False)
+    rows = rows.narrow(*columns)
+    taken = Texts(rows, columns)
     refuse_target(path, out)
     encoder = SentenceEncoder(model, pooling=pooling, max_length=max_length)
     count = sum(1 for _ in rows)
@@ -85,13 +85,10 @@ def encode_file(
     header = {"descr": "<f4", "fortran_order": False, "shape": (count, encoder.width)}
     with computing(threads), new_output(out, "wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
-        places = iter(rows.places())
-        while chunk := list(islice(places, CHUNK)):
-            for place, row in chunk:
-                if not isinstance(row.get(column), str):
-                    raise UserError(f"{rows.path}: {place}: column '{column}' is missing or no text")
-            file.write(encoder([row[column] for _, row in chunk]).astype("<f4").tobytes())
+        for chunk in rows.chunks():
+            texts = [text for place, row in chunk for text in taken.take(place, row)]
+            file.write(encoder(texts).astype("<f4").tobytes())
             done += len(chunk)
             if tick is not None:
                 tick(done)
-    return {"rows": done, "width": encoder.width, "out": str(out), "said": said}
+    return {"rows": done, "width": encoder.width, "out": str(out), "said": [*said, *taken.said()]}

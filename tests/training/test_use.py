@@ -74,7 +74,7 @@ def test_predict_keeps_columns_and_order_and_adds_its_own(run, tmp_path):
 def test_predict_does_not_depend_on_chunks(run, tmp_path, monkeypatch):
     path = write(tmp_path / "in.csv", [["text"], *([text] for text in make_task().test.texts)])
     predict_file(run, path, tmp_path / "one.csv")
-    monkeypatch.setattr("pocketbert.predict.CHUNK", 7)
+    monkeypatch.setattr("pocketbert.tasks.read.CHUNK", 7)
     predict_file(run, path, tmp_path / "two.csv")
     one, two = (
         [line.split(",")[1] for line in (tmp_path / name).read_text().splitlines()] for name in ("one.csv", "two.csv")

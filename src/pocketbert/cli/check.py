@@ -84,9 +84,11 @@ def _tokenizer(model: str | None) -> Any:
 
 
 def _show(found: "Check") -> None:
+    from pocketbert.tasks.quote import listed
+
     rows = []
     for name, split in found.splits.items():
-        balance = ", ".join(f"{label} {count:,}" for label, count in split.balance.items())
+        balance = listed(f"{label} {count:,}" for label, count in split.balance.items())
         length = split.tokens
         rows.append(
             [

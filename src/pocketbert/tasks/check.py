@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from pocketbert.tasks.quote import listed, short
 from pocketbert.tasks.registry import sources
-from pocketbert.tasks.split import keys, normalise
+from pocketbert.tasks.split import keys, normalise, text_hashes
 from pocketbert.tasks.task import Split, Task
+from pocketbert.tokenizer import spans
 
 # UTF-8 read as Latin-1 or Windows text: Ã or Â and a sign of the upper half; or a character that was
 # already lost.
@@ -82,21 +84,26 @@ def check_task(task: Task, tokenizer: Callable[..., Any] | None = None, max_leng
     """
     errors: list[str] = []
     warnings: list[str] = list(task.suspicions)
-    row_keys = {name: keys(split) for name, split in task.splits.items()}
+    hashes = {name: text_hashes(split) for name, split in task.splits.items()}
     splits = {
-        name: _look(split, task.labels, row_keys[name], _lengths(split, tokenizer, max_length))
+        name: _look(split, task.labels, hashes[name], _lengths(split, tokenizer, max_length))
         for name, split in task.splits.items()
     }
     for name, seen in splits.items():
         _warn(name, seen, max_length, errors, warnings)
     _balance(splits, errors, warnings)
-    _between(task, row_keys, warnings)
+    _between(task, hashes, warnings)
     return Check(task.name, splits, errors, warnings, list(task.said), list(task.labels))
 
 
 def _lengths(split: Split, tokenizer: Callable[..., Any] | None, max_length: int) -> dict[str, Any]:
     if tokenizer is not None and len(split):
-        lengths = np.asarray(tokenizer(split.texts, split.seconds).lengths)
+        lengths = np.concatenate(
+            [
+                tokenizer(split.texts[begin:end], split.seconds and split.seconds[begin:end]).lengths
+                for begin, end in spans(split.texts, split.seconds)
+            ]
+        )
     else:
         words = (len(text.split()) for text in split.texts)
         more = (len(text.split()) for text in split.seconds) if split.seconds is not None else None
@@ -114,7 +121,7 @@ def _lengths(split: Split, tokenizer: Callable[..., Any] | None, max_length: int
     }
 
 
-def _look(split: Split, labels: tuple[str, ...], row_keys: list[str], tokens: dict[str, Any]) -> SplitCheck:
+def _look(split: Split, labels: tuple[str, ...], hashes: np.ndarray, tokens: dict[str, Any]) -> SplitCheck:
     counts = np.zeros(len(labels), int) if split.labels is None else np.bincount(split.labels, minlength=len(labels))
     texts: list[Iterable[str]] = [split.texts] if split.seconds is None else [split.texts, split.seconds]
     return SplitCheck(
@@ -124,7 +131,7 @@ def _look(split: Split, labels: tuple[str, ...], row_keys: list[str], tokens: di
         balance={} if split.labels is None else {name: int(n) for name, n in zip(labels, counts, strict=True)},
         tokens=tokens,
         empty=sum(any(not text.strip() for text in row) for row in zip(*texts, strict=True)),
-        duplicates=len(row_keys) - len(set(row_keys)),
+        duplicates=len(hashes) - len(np.unique(hashes)),
         damaged=sum(any(DAMAGE.search(text) for text in row) for row in zip(*texts, strict=True)),
     )
 
@@ -171,7 +178,7 @@ def _balance(splits: dict[str, SplitCheck], errors: list[str], warnings: list[st
         return
     present = {label: count for label, count in train.balance.items() if count}
     if len(present) < 2:
-        errors.append(f"train: one class only ({', '.join(present)}); a classifier needs two or more")
+        errors.append(f"train: one class only ({listed(present)}); a classifier needs two or more")
         return
     if train.rows >= 20 and len(present) > train.rows / 2:
         errors.append(
@@ -185,39 +192,36 @@ def _balance(splits: dict[str, SplitCheck], errors: list[str], warnings: list[st
         few = [label for label, n in train.balance.items() if n == count]
         if few:
             more = f" and {len(few) - 5:,} more" if len(few) > 5 else ""
-            warnings.append(f"train: labels with {what}: {', '.join(map(repr, few[:5]))}{more}")
+            warnings.append(f"train: labels with {what}: {listed(few[:5], quoted=True)}{more}")
     largest, smallest = max(present, key=lambda it: present[it]), min(present, key=lambda it: present[it])
     if present[largest] >= MANY_TIMES * present[smallest]:
         share = present[largest] / train.rows
         warnings.append(
-            f"train: {largest!r} has {present[largest]:,} examples, {smallest!r} {present[smallest]:,}: "
-            "always saying "
-            f"{largest!r} is right in {share:.0%}; look at each class's score, and at class weights"
+            f"train: {short(largest)} has {present[largest]:,} examples, {short(smallest)} {present[smallest]:,}: "
+            f"always saying {short(largest)} is right in {share:.0%}; look at each class's score, and at class weights"
         )
 
 
-def _between(task: Task, row_keys: dict[str, list[str]], warnings: list[str]) -> None:
+def _between(task: Task, hashes: dict[str, np.ndarray], warnings: list[str]) -> None:
     """Texts in two splits, and one text with two labels."""
-    distinct = {name: set(them) for name, them in row_keys.items()}
+    distinct = {name: np.unique(them) for name, them in hashes.items()}
     names = list(distinct)
     for position, one in enumerate(names):
         for other in names[position + 1 :]:
-            shared = len(distinct[one] & distinct[other])
+            shared = len(np.intersect1d(distinct[one], distinct[other], assume_unique=True))
             if shared:
                 are = "text is" if shared == 1 else "texts are"
                 then = f": {other} will look easier than new text is" if task.splits[other].labelled else ""
                 warnings.append(f"{shared:,} {are} in both {one} and {other} (spelling aside){then}")
-    first: dict[str, int] = {}
-    two: set[str] = set()
-    for name, split in task.splits.items():
-        if split.labels is None:
-            continue
-        for key, label in zip(row_keys[name], split.labels.tolist(), strict=True):
-            if first.setdefault(key, label) != label:
-                two.add(key)
+    rows = [np.stack([hashes[name], it.labels], axis=1) for name, it in task.splits.items() if it.labels is not None]
+    if not rows:
+        return
+    labels_of = np.unique(np.concatenate(rows), axis=0)  # each text with each of its labels
+    _, times = np.unique(labels_of[:, 0], return_counts=True)
+    two = int((times > 1).sum())
     if two:
-        have = "text has" if len(two) == 1 else "texts have"
-        warnings.append(f"{len(two):,} {have} two different labels: no model can be right on all of them")
+        have = "text has" if two == 1 else "texts have"
+        warnings.append(f"{two:,} {have} two different labels: no model can be right on all of them")
 
 
 def _comparable(split: Split, other: Split) -> set[str]:

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from pocketbert.errors import UserError
 from pocketbert.tasks.labels import label_text
+from pocketbert.tasks.quote import listed, short
 from pocketbert.tasks.read import Row, Rows
 
 TEXT_NAMES = (
@@ -29,7 +29,7 @@ SECOND_NAMES = {
     "text": "text2",
     "sentence": "question",
 }
-SAMPLE = 1000
+SAMPLE = 1000  # rows, from which columns are guessed
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,9 @@ class Columns:
 def require(rows: Rows, column: str, flag: str) -> str:
     """The column, if the file has it; the error lists the ones it does have."""
     if column not in rows.columns:
-        raise UserError(f"{flag} column {column!r} not in {rows.path}; it has: {', '.join(map(repr, rows.columns))}")
+        raise UserError(
+            f"{flag} column {short(column)} not in {rows.path}; it has: {listed(rows.columns, quoted=True)}"
+        )
     return column
 
 
@@ -58,9 +60,10 @@ def choose_columns(rows: Rows, text: str | None, second: str | None, label: str 
     if len(set(given)) < len(given):
         raise UserError(f"{rows.path}: one column is named twice among --text, --text2 and --label: {', '.join(given)}")
 
-    sample = list(islice(rows, SAMPLE))
+    looked_at = rows.narrow(*given, beside=True)
+    sample = [row for _, row in next(looked_at.chunks(SAMPLE), [])]
     if not sample:
-        raise UserError(f"{rows.path}: there are no rows below the header ({', '.join(rows.columns)})")
+        raise UserError(f"{rows.path}: there are no rows below the header ({listed(rows.columns)})")
     free = [column for column in rows.columns if column not in given]
     guessed = []
     # Names first, for both: a column named text is never taken for the label because its values repeat.
@@ -69,19 +72,19 @@ def choose_columns(rows: Rows, text: str | None, second: str | None, label: str 
             label = _by_name(free, LABEL_NAMES) if by_name else _by_content(free, sample, _label_like)
             if label is not None:
                 free.remove(label)
-                guessed.append(f"the label from {label!r}")
+                guessed.append(f"the label from {short(label)}")
         if text is None:
             text = _by_name(free, TEXT_NAMES) if by_name else _by_content(free, sample, _text_like)
             if text is not None:
                 free.remove(text)
-                guessed.append(f"the text from {text!r}")
+                guessed.append(f"the text from {short(text)}")
     if text is None or label is None:
         raise UserError(_cannot_guess(rows, "label" if label is None else "text"))
 
     said = []
     unread = [column for column in rows.columns if column not in (text, second, label)]
     if guessed:
-        rest = f"; not read: {', '.join(map(repr, unread))}" if unread else ""
+        rest = f"; not read: {listed(unread, quoted=True)}" if unread else ""
         what = " and ".join(sorted(guessed, reverse=True))
         said.append(f"{rows.path.name}: reading {what}{rest} (name others with --text, --label)")
     partner = _by_name(unread, (SECOND_NAMES.get(text.lower(), ""),))
@@ -94,7 +97,7 @@ def choose_columns(rows: Rows, text: str | None, second: str | None, label: str 
 
 
 def _cannot_guess(rows: Rows, what: str) -> str:
-    has = ", ".join(map(repr, rows.columns))
+    has = listed(rows.columns, quoted=True)
     hint = ""
     if rows.format in ("csv", "tsv", "plain-tsv"):
         hint = "; if the first line is data, put a header above it, such as text,label"
@@ -127,12 +130,15 @@ class Watch:
     """Looks along while rows are read, for columns that are not what they seem."""
 
     MOST_KINDS = 1000  # values remembered a column; a column with more is no code for the label
+    MOST_COLUMNS = 100  # looked at, the first ones
 
     def __init__(self, rows: Rows, columns: Columns) -> None:
         self.path: Path = rows.path
         self.columns = columns
         used = (columns.text, columns.second, columns.label)
-        self.meaning: dict[str, dict[str, str]] = {name: {} for name in rows.columns if name not in used}
+        others = [name for name in rows.columns if name not in used]
+        # Values by their hashes: they may be long.
+        self.meaning: dict[str, dict[int, str]] = {name: {} for name in others[: self.MOST_COLUMNS]}
         self.rows = 0
         self.one_word = 0
         self.texts: set[int] = set()
@@ -140,13 +146,14 @@ class Watch:
 
     def see(self, row: Row, text: str, label: str | None) -> None:
         self.rows += 1
-        self.one_word += len(text.split()) < 2
-        self.texts.add(hash(text))
+        self.one_word += len(text.split(maxsplit=1)) < 2
+        if self.one_word == self.rows:
+            self.texts.add(hash(text))
         if label is None:
             return
         self.kinds.add(label)
         for name in list(self.meaning):
-            value = label_text(row.get(name)) or ""
+            value = hash(label_text(row.get(name)) or "")
             known = self.meaning[name]
             if known.setdefault(value, label) != label or len(known) > self.MOST_KINDS:
                 del self.meaning[name]
@@ -182,7 +189,7 @@ def choose_texts(rows: Rows, text: str | None, second: str | None, *, pair: bool
         if not known and len(rows.columns) == 1:
             known = list(rows.columns)
         if not known:
-            raise UserError(f"{rows.path}: which column holds the text? It has: {', '.join(rows.columns)}; say --text")
+            raise UserError(f"{rows.path}: which column holds the text? It has: {listed(rows.columns)}; say --text")
         text = known[0]
     if not pair:
         return (text,), [f"{rows.path.name}: text is column '{text}'"]
@@ -191,6 +198,6 @@ def choose_texts(rows: Rows, text: str | None, second: str | None, *, pair: bool
         if second is None:
             raise UserError(
                 f"{rows.path}: this run classifies pairs; which column holds the second text? "
-                f"It has: {', '.join(rows.columns)}; say --text2"
+                f"It has: {listed(rows.columns)}; say --text2"
             )
     return (text, second), [f"{rows.path.name}: the pair is columns '{text}' and '{second}'"]

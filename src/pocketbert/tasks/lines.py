@@ -1,9 +1,11 @@
 """Lines of a text file, read in bounded memory: gzip or plain, any encoding, and errors that say where.
 
 Lines end at a newline and nowhere else: `str.splitlines` would also cut at the exotic separators that real
-reviews contain. A line longer than the limit is refused before it is held whole.
+reviews contain. A line longer than the limit is refused before it is held whole, and so is a file that unpacks to
+blank lines without end.
 """
 
+import codecs
 import contextlib
 import gzip
 import io
@@ -13,9 +15,16 @@ from pathlib import Path
 from typing import IO
 
 from pocketbert.errors import UserError
+from pocketbert.files import require_regular_file
+from pocketbert.tasks.quote import short
 
 MOST_IN_A_FIELD = 10_000_000  # characters
 MOST_IN_A_LINE = 20_000_000  # bytes: one full field, its neighbours, and multi-byte letters
+MOST_BLANK = 64_000_000  # characters of blank lines, one after the other; each counts as 64 more, for its time
+HEAD = 1 << 20  # bytes, from which a format is guessed
+
+# Python calls these encodings too; no file of texts is written in them.
+NO_ENCODINGS_OF_FILES = {"utf-7", "idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape"}
 
 
 @contextlib.contextmanager
@@ -37,37 +46,47 @@ def reading(path: Path) -> Iterator[None]:
 
 def open_bytes(path: Path) -> IO[bytes]:
     """The file's bytes, unpacked if it is gzip, whatever its name says."""
+    require_regular_file(path)
     with path.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
     return gzip.open(path, "rb") if packed else path.open("rb")  # type: ignore[return-value]
 
 
-def head(path: Path, size: int = 1 << 20) -> bytes:
+def head(path: Path, size: int = HEAD) -> bytes:
     """The first bytes, for guessing a format."""
     with reading(path), open_bytes(path) as file:
         return file.read(size)
 
 
 def known_encoding(name: str) -> str:
+    """The name, if it is an encoding that a file of texts can have."""
     try:
-        "".encode(name)
-    except LookupError:
-        raise UserError(f"unknown encoding {name!r}; try utf-8, latin-1, cp1252 or utf-16") from None
+        found = codecs.lookup(name)
+    except (LookupError, ValueError):
+        found = None
+    # Python's own flag for codecs from text to bytes: base64, hex, zip and rot13 are none.
+    if found is None or not found._is_text_encoding or found.name.replace("_", "-") in NO_ENCODINGS_OF_FILES:
+        raise UserError(f"unknown encoding {short(name)}; try utf-8, latin-1, cp1252 or utf-16")
     return name
 
 
 def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
     """(line number, line with its end) for each line of the file."""
     bytewise = "\n".encode(known_encoding(encoding)) == b"\n"
+    blank = 0
     with reading(path), open_bytes(path) as file:
         lines = _decoded(path, file, encoding) if bytewise else _wide(path, file, encoding)
         for number, line in enumerate(lines, start=1):
-            at = line.find("\0")
-            if at >= 0:
+            if "\0" in line:
                 raise UserError(
-                    f"{path}: line {number} has a NUL character (position {at + 1}); this is not a text "
-                    "file, or it "
-                    "is damaged or in another encoding: save it again as UTF-8 text"
+                    f"{path}: line {number} has a NUL character (position {line.index(chr(0)) + 1}); this is not a "
+                    "text file, or it is damaged or in another encoding: save it again as UTF-8 text"
+                )
+            blank = blank + len(line) + 64 if line.isspace() else 0
+            if blank > MOST_BLANK:
+                raise UserError(
+                    f"{path}: up to line {number} there are nothing but blank lines for too long; "
+                    "is this the right file? Remove them"
                 )
             yield number, line
 

@@ -1,19 +1,22 @@
 """A person's own data: one file (split for them), a folder with train, dev and test files, or three files."""
 
+import os
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from pocketbert.errors import UserError
 from pocketbert.tasks.columns import Columns, Watch, choose_columns, require
 from pocketbert.tasks.labels import hide_minus_one, label_text, placeholder, sort_labels, to_indexes
-from pocketbert.tasks.read import Rows, class_names, read_rows
+from pocketbert.tasks.quote import listed, short
+from pocketbert.tasks.read import Rows, read_rows
 from pocketbert.tasks.split import connected, cut_split, keys
 from pocketbert.tasks.task import Split, Task
+from pocketbert.tasks.texts import Room, Texts
 
 SHARES = {"test": 0.1, "dev": 0.1}
+MOST_IN_A_LABEL = 1_000  # characters
 SPLIT_WORDS = {"train": "train", "training": "train", "dev": "dev", "val": "dev", "valid": "dev"}
 SPLIT_WORDS |= {"validation": "dev", "development": "dev", "test": "test"}
 
@@ -27,6 +30,7 @@ class Raw:
     seconds: list[str] | None
     labels: list[str | None] | None  # None: the file has no label column
     suspicions: tuple[str, ...] = ()
+    cut: tuple[str, ...] = ()  # what to say about texts that were too long
 
 
 def load_own(
@@ -44,7 +48,10 @@ def load_own(
     rows = {name: read_rows(path, encoding=encoding) for name, path in files.items()}
     columns = choose_columns(rows["train"], text, text2, label)
     said = list(columns.said)
-    raws = {name: _read(it, columns if name == "train" else _same_columns(it, columns)) for name, it in rows.items()}
+    room = Room()
+    raws = {
+        name: _read(it, columns if name == "train" else _same_columns(it, columns), room) for name, it in rows.items()
+    }
 
     train = raws["train"]
     if not labels_are_real:
@@ -55,7 +62,6 @@ def load_own(
     for name, raw in raws.items():
         splits[name] = _split(name, raw, names, said, labels_are_real)
 
-    suspicions = train.suspicions
     if len(paths) == 1 and len(files) == 1:
         splits = _cut(splits["train"], SHARES, seed, said)
         said.append(
@@ -77,14 +83,20 @@ def load_own(
         labels=names,
         splits={name: splits[name] for name in order},
         pair=columns.second is not None,
-        origin=", ".join(str(path) for path in paths),
+        origin=", ".join(_written(str(path)) for path in paths),
         said=tuple(said),
-        suspicions=suspicions,
+        suspicions=(*train.suspicions, *(said for raw in raws.values() for said in raw.cut)),
     )
 
 
 def _stem(path: Path) -> str:
-    return path.resolve().name.split(".")[0] or path.name
+    """A name for the task; one that can be written, where the file's is not UTF-8."""
+    name = path.resolve().name
+    return _written(name.split(".")[0] or name)
+
+
+def _written(name: str) -> str:
+    return os.fsencode(name).decode("utf-8", "replace")
 
 
 def _files(paths: list[Path]) -> dict[str, Path]:
@@ -123,50 +135,49 @@ def _same_columns(rows: Rows, columns: Columns) -> Columns:
     return replace(columns, label=columns.label if columns.label in rows.columns else None)
 
 
-def _read(rows: Rows, columns: Columns) -> Raw:
+def _read(rows: Rows, columns: Columns, room: Room) -> Raw:
+    rows = rows.narrow(columns.text, columns.second, columns.label, beside=True)
     watch = Watch(rows, columns)
+    wanted = (columns.text,) if columns.second is None else (columns.text, columns.second)
+    taken = Texts(rows, wanted, room)
     names = None
     if columns.label is not None and rows.format == "parquet":
+        from pocketbert.tasks.parquet import class_names
+
         names = class_names(rows.path, columns.label)
+    spelt: dict[str, str] = {}  # each label once in memory
     texts: list[str] = []
     seconds: list[str] | None = None if columns.second is None else []
     labels: list[str | None] | None = None if columns.label is None else []
     for place, row in rows.places():
-        texts.append(_text(row, columns.text, rows, place))
-        if seconds is not None and columns.second is not None:
-            second = _text(row, columns.second, rows, place)
-            if not second.strip():
+        text, *second = taken.take(place, row)
+        texts.append(text)
+        if seconds is not None:
+            if not second[0].strip():
                 raise UserError(
-                    f"{rows.path}: {place} has no second text in column {columns.second!r}: pairs and "
-                    "single texts "
+                    f"{rows.path}: {place} has no second text in column {columns.second!r}: pairs and single texts "
                     "cannot be mixed; fill it, remove the row, or leave --text2 out"
                 )
-            seconds.append(second)
+            seconds += second
         label = None
         if labels is not None and columns.label is not None:
             if columns.label not in row:
-                raise UserError(f"{rows.path}: {place} has no field {columns.label!r}; it has: {', '.join(row)}")
+                raise UserError(f"{rows.path}: {place} has no field {columns.label!r}; it has: {listed(row)}")
             value = row[columns.label]
             if isinstance(value, dict | list):
                 raise UserError(f"{rows.path}: {place}: the label is a {type(value).__name__}, not a single value")
             if names is not None and isinstance(value, int) and 0 <= value < len(names):
                 value = names[value]
             label = label_text(value)
+            if label is not None:
+                if len(label) > MOST_IN_A_LABEL:
+                    raise UserError(
+                        f"{rows.path}: {place}: the label is {short(label)}: name the column of the labels with --label"
+                    )
+                label = spelt.setdefault(label, label)
             labels.append(label)
         watch.see(row, texts[-1], label)
-    return Raw(rows.path, texts, seconds, labels, watch.suspicions())
-
-
-def _text(row: dict[str, Any], column: str, rows: Rows, place: str) -> str:
-    value = row.get(column)
-    if isinstance(value, str):
-        return value
-    if value is None:
-        has = ", ".join(row) or "nothing"
-        raise UserError(f"{rows.path}: {place} has no text: the field {column!r} is missing; it has: {has}")
-    if isinstance(value, bytes | dict | list):
-        raise UserError(f"{rows.path}: {place}: the field {column!r} is a {type(value).__name__}, not a text")
-    return str(value)
+    return Raw(rows.path, texts, seconds, labels, watch.suspicions(), tuple(taken.said_of_cuts()))
 
 
 def _names(train: Raw, columns: Columns) -> tuple[str, ...]:

@@ -1,21 +1,24 @@
 """Rows of a file a person has: CSV, TSV, JSON lines, Parquet, `label ||| text`, `label text`, or plain lines.
 
 `read_rows` looks at the beginning to learn the format and the columns; iterating then streams the rows as
-dictionaries, in the file's order and with its columns, so that memory does not grow with the file.
+dictionaries, in the file's order and with its columns, so that memory does not grow with the file. It does not grow
+with the rows either: what a row may hold is bounded, and `chunks` are bounded in bytes.
 """
 
 import csv
 import json
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 from pocketbert.errors import UserError
-from pocketbert.tasks.lines import MOST_IN_A_FIELD, head, known_encoding, open_bytes, read_lines, reading
+from pocketbert.tasks.lines import HEAD, MOST_IN_A_FIELD, MOST_IN_A_LINE, head, known_encoding, read_lines
+from pocketbert.tasks.quote import listed, short
 
 Row = dict[str, Any]
 FORMATS = ("csv", "tsv", "plain-tsv", "jsonl", "parquet", "bars", "label-text", "lines")
@@ -28,7 +31,15 @@ SUFFIXES = {
     ".json": "jsonl",
     ".parquet": "parquet",
 }
-BARS = re.compile(r"\s*\|\|\|\s*")
+CHUNK = 4_096  # rows in memory at a time,
+CHUNK_BYTES = 16_000_000  # or fewer, when they are large
+NAME_BYTES = 100  # that the name of a field takes, or its place
+MOST_COLUMNS = 10_000
+MOST_IN_A_NAME = 1_000  # characters of a column's name
+MOST_VALUES = 500_000  # of one row: small ones take far more memory than they do in the file
+MOST_DEEP = 100  # objects and lists within one another
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_VALUES = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[,\[{]', re.DOTALL)  # strings are passed over in one go
 
 
 @dataclass(frozen=True)
@@ -40,6 +51,12 @@ class Rows:
     columns: tuple[str, ...]
     encoding: str = "utf-8"
     delimiter: str = ","
+    needed: tuple[str, ...] | None = None  # the columns that a Parquet file is read for; None: all
+    beside: bool = False  # and its other plain ones, to look along
+
+    def narrow(self, *needed: str | None, beside: bool = False) -> "Rows":
+        """The same rows for one who needs only these columns; a format that can leaves out the others."""
+        return replace(self, needed=tuple(name for name in needed if name is not None), beside=beside)
 
     def __iter__(self) -> Iterator[Row]:
         for _, row in self.places():
@@ -52,10 +69,34 @@ class Rows:
             for column, value in row.items():
                 if isinstance(value, str | bytes) and len(value) > MOST_IN_A_FIELD:
                     raise UserError(
-                        f"{self.path}: {place}: column {column!r} holds {len(value):,} characters; at most "
+                        f"{self.path}: {place}: column {short(column)} holds {len(value):,} characters; at most "
                         f"{MOST_IN_A_FIELD:,} are read: shorten it, or check the file's quotes"
                     )
             yield place, row
+
+    def chunks(self, most_rows: int | None = None) -> Iterator[list[tuple[str, Row]]]:
+        """The places and rows, some at a time: so many rows, or so many bytes of them, whichever is less."""
+        most_rows = most_rows or CHUNK
+        chunk: list[tuple[str, Row]] = []
+        held = 0
+        for place, row in self.places():
+            chunk.append((place, row))
+            held += NAME_BYTES * len(row) + sum(map(size_of, row.values()))
+            if len(chunk) >= most_rows or held >= CHUNK_BYTES:
+                yield chunk
+                chunk, held = [], 0
+        if chunk:
+            yield chunk
+
+
+def size_of(value: Any) -> int:
+    """Bytes of memory that a value takes, and what it holds."""
+    size = sys.getsizeof(value)
+    if isinstance(value, dict):
+        size += NAME_BYTES * len(value) + sum(map(size_of, value.values()))
+    elif isinstance(value, list):
+        size += sum(map(size_of, value))
+    return size
 
 
 def read_rows(path: str | Path, *, encoding: str = "utf-8", format: str | None = None) -> Rows:
@@ -64,12 +105,11 @@ def read_rows(path: str | Path, *, encoding: str = "utf-8", format: str | None =
     known_encoding(encoding)
     start = head(path)
     if not start.strip(b"\xef\xbb\xbf \t\r\n"):
-        raise UserError(f"{path}: the file is empty")
+        what = "is empty" if len(start) < HEAD else "begins with a megabyte of blank lines; is it the right one?"
+        raise UserError(f"{path}: the file {what}")
     if format is not None and format not in FORMATS:
         raise UserError(f"unknown format {format!r}; there are: {', '.join(FORMATS)}")
     format = format or _format(path, start, encoding)
-    if format == "parquet":
-        return Rows(path, format, _parquet_columns(path))
     delimiter = ","
     if format == "csv":
         first = start.decode(encoding, "replace").split("\n", 1)[0]
@@ -80,21 +120,14 @@ def read_rows(path: str | Path, *, encoding: str = "utf-8", format: str | None =
         if format == "tsv" and not _quoted(start.decode(encoding, "replace")):
             format = "plain-tsv"
     rows = Rows(path, format, (), encoding, delimiter)
-    return Rows(path, format, _COLUMNS[format](rows), encoding, delimiter)
-
-
-def class_names(path: str | Path, column: str) -> tuple[str, ...] | None:
-    """The label names that the `datasets` library writes into a Parquet file, by their numbers."""
-    import pyarrow.parquet as pq
-
-    with reading(Path(path)), open_bytes(Path(path)) as file:
-        metadata = pq.read_schema(file).metadata or {}
-    try:
-        features = json.loads(metadata.get(b"huggingface", b"{}"))["info"]["features"]
-        names = features[column].get("names")
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
-    return tuple(str(name) for name in names) if names else None
+    columns = _COLUMNS[format](rows)
+    if len(columns) > MOST_COLUMNS:
+        raise UserError(
+            f"{path}: {len(columns):,} columns; at most {MOST_COLUMNS:,} are read: keep those that you need"
+        )
+    if (longest := max(columns, key=len, default="")) and len(longest) > MOST_IN_A_NAME:
+        raise UserError(f"{path}: a column is named {short(longest)}: is the first line the names of the columns?")
+    return replace(rows, columns=columns)
 
 
 # ------------------------------------------------------------ what format is it?
@@ -109,7 +142,7 @@ def _format(path: Path, start: bytes, encoding: str) -> str:
     if suffixes and suffixes[-1] in SUFFIXES:
         return SUFFIXES[suffixes[-1]]
     lines = start.decode(encoding, "replace").split("\n")
-    if len(start) == 1 << 20 and len(lines) > 1:
+    if len(start) == HEAD and len(lines) > 1:
         lines.pop()  # the last one is cut
     lines = [line.rstrip("\r") for line in lines if line.strip()]
     if all("|||" in line for line in lines):
@@ -131,7 +164,7 @@ def _quoted(sample: str) -> bool:
     """Does a TSV use CSV's quotes? Only if a field opens with one and the strict rules then hold."""
     if not re.search(r'(^|\t|\n)"', sample):
         return False
-    whole = len(sample) < 1 << 20
+    whole = len(sample) < HEAD
     lines = re.split(r"(?<=\n)", sample)
     widths = set()
     try:
@@ -152,10 +185,26 @@ def _delimited(rows: Rows) -> Iterator[tuple[int, list[str]]]:
     if csv.field_size_limit() < MOST_IN_A_FIELD:
         csv.field_size_limit(MOST_IN_A_FIELD)  # the module's own limit is 131,072 characters, for the whole process
     quoting: Literal[0, 3] = csv.QUOTE_NONE if rows.format == "plain-tsv" else csv.QUOTE_MINIMAL
-    lines = (line for _, line in read_lines(rows.path, rows.encoding))
-    reader = csv.reader(lines, delimiter=rows.delimiter, quoting=quoting, strict=True)
+    length = commas = 0  # of the record so far
+
+    def lines() -> Iterator[str]:
+        """Line by line; a record of several lines has the limits of one."""
+        nonlocal length, commas
+        for _, line in read_lines(rows.path, rows.encoding):
+            length += len(line)
+            if length > MOST_VALUES:
+                commas += line.count(rows.delimiter)
+                if commas > MOST_VALUES or length > MOST_IN_A_LINE:
+                    raise UserError(
+                        f"{rows.path}: line {begin}: the row that begins here has more than {MOST_VALUES:,} fields, or "
+                        f"{MOST_IN_A_LINE // 1_000_000} MB; is a quote missing, or a line end?"
+                    )
+            yield line
+
+    reader = csv.reader(lines(), delimiter=rows.delimiter, quoting=quoting, strict=True)
     while True:
         begin = reader.line_num + 1
+        length = commas = 0
         try:
             record = next(reader, None)
         except csv.Error as error:
@@ -184,8 +233,7 @@ def _delimited_columns(rows: Rows) -> tuple[str, ...]:
         twice = [name for name, count in Counter(columns).items() if count > 1]
         if twice:
             raise UserError(
-                f"{rows.path}: two columns are named {twice[0]!r}; the header is: {', '.join(columns)}. "
-                "Rename one; "
+                f"{rows.path}: two columns are named {short(twice[0])}; the header is: {listed(columns)}. Rename one; "
                 "if the file has no header row, put one at the top, such as text,label"
             )
         return columns
@@ -199,7 +247,7 @@ def _delimited_rows(rows: Rows) -> Iterator[tuple[int, Row]]:
             few = "a field is missing" if len(record) < width else "a field too many: is a quote missing around a text?"
             raise UserError(
                 f"{rows.path}: row {number} (line {line}) has {len(record)} fields, the header has {width} "
-                f"({', '.join(rows.columns)}): {few}"
+                f"({listed(rows.columns)}): {few}"
             )
         yield line, dict(zip(rows.columns, record, strict=True))
 
@@ -208,8 +256,13 @@ def _json_rows(rows: Rows) -> Iterator[tuple[int, Row]]:
     for number, line in read_lines(rows.path, rows.encoding):
         if not line.strip():
             continue
+        if len(line) > MOST_VALUES:
+            _count_values(rows, number, line)
         try:
             row = json.loads(line)
+            if "\\ud" in line or "\\uD" in line:
+                # Halves of characters, which JSON can write and nothing else can: the sign for a lost character.
+                row = json.loads(_LONE_SURROGATE.sub("\ufffd", json.dumps(row, ensure_ascii=False)))
         except (ValueError, RecursionError) as error:
             why = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply or a number too long"
             raise UserError(f"{rows.path}: line {number} is not JSON ({why}); one object a line is expected") from None
@@ -219,7 +272,26 @@ def _json_rows(rows: Rows) -> Iterator[tuple[int, Row]]:
                 "is expected, "
                 'such as {"text": "…", "label": "…"}'
             )
+        if _is_deep(row):
+            raise UserError(f"{rows.path}: line {number}: more than {MOST_DEEP} objects or lists within one another")
         yield number, row
+
+
+def _count_values(rows: Rows, number: int, line: str) -> None:
+    """A line of twenty megabytes may hold a thousand megabytes of empty objects."""
+    found = sum(1 for match in islice(_VALUES.finditer(line), 3 * MOST_VALUES) if match[0][0] != '"')
+    if found > MOST_VALUES:
+        raise UserError(f"{rows.path}: line {number} holds more than {MOST_VALUES:,} values; is it one row a line?")
+
+
+def _is_deep(row: Row) -> bool:
+    level: list[Any] = [row]
+    for _ in range(MOST_DEEP):
+        inner = (it for value in level for it in (value.values() if isinstance(value, dict) else value))
+        level = [it for it in inner if isinstance(it, dict | list)]
+        if not level:
+            return False
+    return True
 
 
 def _json_columns(rows: Rows) -> tuple[str, ...]:
@@ -232,7 +304,7 @@ def _bars_columns(rows: Rows) -> tuple[str, ...]:
     names = ("label", "text", "text2")
     for number, line in read_lines(rows.path, rows.encoding):
         if line.strip():
-            fields = len(BARS.split(line))
+            fields = line.count("|||") + 1
             if 2 <= fields <= len(names):
                 return names[:fields]
             raise UserError(f"{rows.path}: line {number} has {fields} fields; `label ||| text` has two, a pair three")
@@ -243,12 +315,14 @@ def _bars_rows(rows: Rows) -> Iterator[tuple[int, Row]]:
     for number, line in read_lines(rows.path, rows.encoding):
         if not line.strip():
             continue
-        fields = BARS.split(line.strip("\r\n"))
-        if len(fields) != len(rows.columns):
+        count = line.count("|||") + 1
+        if count != len(rows.columns):
             raise UserError(
-                f"{rows.path}: line {number} has {len(fields)} fields between |||, the first line has "
+                f"{rows.path}: line {number} has {count} fields between |||, the first line has "
                 f"{len(rows.columns)} ({' ||| '.join(rows.columns)}): pairs and single texts cannot be mixed"
             )
+        label, *texts = line.strip("\r\n").split("|||")
+        fields = [label.rstrip(), *(text.strip() for text in texts[:-1]), texts[-1].lstrip()]
         yield number, dict(zip(rows.columns, fields, strict=True))
 
 
@@ -267,31 +341,17 @@ def _plain_rows(rows: Rows) -> Iterator[tuple[int, Row]]:
         yield number, {"text": line.rstrip("\r\n")}
 
 
-def _parquet_columns(path: Path) -> tuple[str, ...]:
-    import pyarrow
-    import pyarrow.parquet as pq
-
-    with reading(path), open_bytes(path) as file:
-        try:
-            names = tuple(pq.read_schema(file).names)
-        except (pyarrow.ArrowException, OSError) as error:
-            raise UserError(f"{path}: not a Parquet file that can be read: {error}") from None
-    if len(set(names)) < len(names):
-        raise UserError(f"{path}: two columns have one name: {', '.join(names)}; rename one")
-    return names
-
-
 def _parquet_rows(rows: Rows) -> Iterator[tuple[int, Row]]:
-    import pyarrow
-    import pyarrow.parquet as pq
+    from pocketbert.tasks.parquet import parquet_rows
 
-    with reading(rows.path), open_bytes(rows.path) as file:
-        try:
-            for batch in pq.ParquetFile(file).iter_batches(batch_size=1024):
-                for row in batch.to_pylist():
-                    yield 0, row
-        except (pyarrow.ArrowException, OSError) as error:
-            raise UserError(f"{rows.path}: the Parquet data is damaged: {error}") from None
+    for row in parquet_rows(rows.path, rows.needed, beside=rows.beside):
+        yield 0, row
+
+
+def _parquet_columns(rows: Rows) -> tuple[str, ...]:
+    from pocketbert.tasks.parquet import parquet_columns
+
+    return parquet_columns(rows.path)
 
 
 _READERS = {
@@ -309,6 +369,7 @@ _COLUMNS = {
     "tsv": _delimited_columns,
     "plain-tsv": _delimited_columns,
     "jsonl": _json_columns,
+    "parquet": _parquet_columns,
     "bars": _bars_columns,
     "label-text": lambda rows: ("label", "text"),
     "lines": lambda rows: ("text",),

@@ -16,7 +16,7 @@ from pocketbert.errors import UserError
 from pocketbert.files import home
 from pocketbert.hub import fetch_data
 from pocketbert.tasks.labels import hide_minus_one, label_text, placeholder, to_indexes
-from pocketbert.tasks.read import class_names, read_rows
+from pocketbert.tasks.read import read_rows
 from pocketbert.tasks.task import Split, Task
 
 
@@ -169,11 +169,15 @@ class Parts:
                 f"{path}: column {missing[0]!r} is not there; it has: {', '.join(rows.columns)}. "
                 f"This is not the file of {self.source.name} that is known here"
             )
-        classes = class_names(path, file.label) if file.format == "parquet" and file.label else None
+        classes = None
+        if file.format == "parquet" and file.label:
+            from pocketbert.tasks.parquet import class_names
+
+            classes = class_names(path, file.label)
         texts: list[str] = []
         seconds: list[str] | None = None if file.second is None else []
         labels: list[str | None] = []
-        for row in rows:
+        for row in rows.narrow(*needed, *(file.only or ())[:1]):
             if file.only is not None and row[file.only[0]] != file.only[1]:
                 continue
             texts.append(str(row[file.text]).strip())

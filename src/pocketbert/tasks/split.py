@@ -8,7 +8,7 @@ import hashlib
 import string
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -42,12 +42,24 @@ def normalise(text: str) -> str:
     return kept or " ".join(lower.split())
 
 
-def keys(split: Split) -> list[str]:
+def each_key(split: Split) -> Iterator[str]:
     """One normalised string a row: of the text, or of both texts of a pair."""
-    firsts = [normalise(text) for text in split.texts]
     if split.seconds is None:
-        return firsts
-    return [f"{first}\t{normalise(second)}" for first, second in zip(firsts, split.seconds, strict=True)]
+        return map(normalise, split.texts)
+    pairs = zip(split.texts, split.seconds, strict=True)
+    return (f"{normalise(first)}\t{normalise(second)}" for first, second in pairs)
+
+
+def keys(split: Split) -> list[str]:
+    return list(each_key(split))
+
+
+def text_hashes(split: Split) -> np.ndarray:
+    """One 64-bit number a row, of the text with case, spaces and punctuation left aside."""
+    digests = bytearray()
+    for key in each_key(split):
+        digests += hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return np.frombuffer(digests, dtype="<i8").astype(np.int64)
 
 
 def connected(split: Split) -> list[str]:
