@@ -109,6 +109,10 @@ def read_object(path: str | os.PathLike[str], kind: Any) -> dict[str, Any]:
     return content
 
 
+Format = Annotated[int, Between(1, FORMAT)]
+Count = Annotated[int, Between(0, 2**62)]
+
+
 @contextlib.contextmanager
 def within(place: str | Path) -> Iterator[None]:
     """What is wrong in this block is said with its place before it."""
