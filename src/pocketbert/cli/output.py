@@ -42,7 +42,7 @@ def say_error(error: object) -> None:
 
 
 def print_json(value: Any) -> None:
-    """The one document (should there be two, the last). What is no character becomes U+FFFD; where UTF-8 cannot be printed, all else is escaped."""
+    """The one document; of two, the last. What is no character becomes U+FFFD; without UTF-8, the rest is escaped."""
     text = HALF.sub("\ufffd", json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
     if (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("_", "-") not in ("utf-8", "utf8"):
         text = BEYOND_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], text)
