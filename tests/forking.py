@@ -5,6 +5,7 @@ A crash, a hang or an exit ends the fork alone. `python forking.py` is the serve
 
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -31,7 +32,7 @@ class Done:
             return f"a hang of {self.seconds:.0f} s"
         if self.code not in (0, 2):
             return f"exit code {self.code}"
-        if any(word in self.err for word in ("Traceback", "panicked", "Error:")):
+        if re.search(r"Traceback|panicked|\w(Error|Exception|Warning): ", self.err):
             return "noise on standard error"
         if self.code and not self.err.strip():
             return "a failure without a word"
@@ -73,11 +74,26 @@ class Forks:
 
 def serve() -> None:
     """Import what commands import, then fork for each line."""
-    import sklearn.feature_extraction.text
-    import sklearn.linear_model  # noqa: F401
+    import importlib
+    import pkgutil
 
+    import pocketbert.models
     from pocketbert.cli import main
 
+    ours = [module.name for module in pkgutil.walk_packages(pocketbert.__path__, "pocketbert.")]
+    theirs = [
+        "rich.box",
+        "rich.console",
+        "rich.table",
+        "rich.text",
+        "sklearn.linear_model",
+        "pyarrow.csv",
+        "typer.rich_utils",
+    ]
+    for name in [*ours, *theirs, "sklearn.feature_extraction.text", "pyarrow.parquet", "rich.markdown"]:
+        if not name.endswith(("__main__", ".cluster")):
+            importlib.import_module(name)
+    pocketbert.models.show_model("tiny")  # torch imports the half of itself when it is first asked for a shape
     for line in sys.stdin:
         case = json.loads(line)
         started = time.monotonic()
