@@ -242,10 +242,10 @@ def _damaged(path: Path | None, error: Exception) -> UserError:
 
 
 def _load_state(learner: Learner, state: dict[str, Tensor], path: Path | None) -> None:
-    """The state must be that of such a learner; what it keeps count of (a curve) may have become longer."""
+    """The state must be that of such a learner. What begins empty, as a curve does, may have become longer."""
     try:
         for name, tensor in learner.state().items():
-            if state[name].shape[1:] != tensor.shape[1:] and tensor.numel():
+            if tensor.numel() and state[name].shape != tensor.shape:
                 raise UserError(f"'{name}' has the shape {tuple(state[name].shape)}")
         learner.load_state(state)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
