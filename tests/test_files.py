@@ -67,3 +67,10 @@ def test_one_who_waits_for_a_lock_says_so_once(tmp_path):
     assert str(tmp_path) in heard[0]
     with lock(tmp_path, wait=1, say=heard.append):
         assert len(heard) == 1
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_a_number_that_json_has_not_is_not_read(tmp_path, number):
+    (tmp_path / "it.json").write_text(f'{{"a": [{number}]}}')
+    with pytest.raises(UserError, match=f"it.json: not a JSON we read: {number} is no number"):
+        read_json(tmp_path / "it.json")

@@ -162,16 +162,20 @@ setting_tables = st.dictionaries(st.sampled_from([one.name for one in fields(Set
 row_tables = st.dictionaries(st.sampled_from([one.name for one in fields(Row)]), anything, max_size=3).map(
     lambda row: {"method": "majority", **row}
 )
-studies = st.fixed_dictionaries(
-    {"methods": st.just(["tfidf"]) | st.just(["tfidf"]) | anything},
-    optional={
-        **{name: anything for name in KEYS if name not in ("methods", "settings", "row")},
-        "seeds": st.integers(1, 4) | anything,
-        "row": st.lists(row_tables, max_size=3) | anything,
-        "settings": setting_tables | anything,
-    },
-).map(lambda content: "".join(f"{name} = {toml(value)}\n" for name, value in content.items()))
-files = studies | st.binary(max_size=80)
+GOOD = {
+    "methods": ["tfidf"],
+    "seeds": 2,
+    "rows": 20,
+    "name": "it",
+    "settings": {"epochs": 2, "learning_rate": [1e-3, 0.1]},
+}
+KINDS = {"row": st.lists(row_tables, min_size=1, max_size=3), "settings": setting_tables, "seeds": st.integers(1, 4)}
+studies = (
+    st.lists(st.sampled_from(sorted(KEYS)), max_size=2, unique=True)
+    .flatmap(lambda names: st.fixed_dictionaries({name: KINDS.get(name, anything) | anything for name in names}))
+    .map(lambda changed: "".join(f"{name} = {toml(value)}\n" for name, value in {**GOOD, **changed}.items()))
+)
+files = studies | studies | studies | st.binary(max_size=80)
 
 
 def try_toml(attempt, content, as_json, named) -> None:

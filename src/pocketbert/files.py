@@ -7,6 +7,7 @@ unique per writer and start with a dot, so that two processes never share one an
 import contextlib
 import csv
 import json
+import math
 import os
 import shutil
 import time
@@ -128,7 +129,7 @@ def read_json(path: str | os.PathLike[str], *, most_bytes: int = 50_000_000) -> 
         size = path.stat().st_size
         if size > most_bytes:
             raise UserError(f"{path}: {size:,} bytes; a JSON file here is at most {most_bytes:,}")
-        return json.loads(path.read_bytes())
+        return json.loads(path.read_bytes(), parse_constant=_finite, parse_float=_finite)
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
     except OSError as error:
@@ -141,6 +142,14 @@ def read_json(path: str | os.PathLike[str], *, most_bytes: int = 50_000_000) -> 
         raise
     except ValueError as error:  # such as a number of thousands of digits
         raise UserError(f"{path}: not a JSON we read: {error}") from error
+
+
+def _finite(text: str) -> float:
+    """A number as JSON has them: Python would also read NaN, and make infinity of 1e999."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is no number")
+    return number
 
 
 def remove_leftovers(folder: Path) -> None:
