@@ -304,10 +304,11 @@ def lines(draw):
     for option in chosen:
         line.append(draw(st.sampled_from([*option.opts, *option.secondary_opts])))
         if not option.is_flag:
-            line.append(draw(as_flags))
+            likely = st.sampled_from(LIKELY.get(option.type.name, NAMES))
+            line.append(draw(likely | as_flags))
     takes = [one for one in COMMANDS[words].params if one.param_type_name == "argument"]
-    usual = draw(st.sampled_from([*ARGUMENTS.get(words, [["data.csv"] if takes else []]), None]))
-    line += draw(st.lists(as_flags, max_size=3)) if usual is None else usual
+    usual = draw(st.sampled_from(ARGUMENTS.get(words, [["data.csv"] if takes else []])))
+    line += usual if draw(st.integers(0, 4)) else draw(st.lists(as_flags, max_size=3))
     if words in (("train",), ("pretrain",)) and draw(st.integers(0, 9)):
         line += ["--out", "out"]
     return [*line, *HARMLESS.get(words, [])]

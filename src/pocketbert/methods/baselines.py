@@ -57,7 +57,7 @@ class Random(Method):
         content = read_object(path, CoinFile)
         if content["labels"] != len(labels):
             raise UserError(f"{path}: damaged: it has {content['labels']} labels, and the run {len(labels)}")
-        return Coin(**content)
+        return Coin(content["labels"], content["seed"])
 
 
 class AlwaysFile(TypedDict):
