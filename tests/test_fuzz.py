@@ -89,24 +89,10 @@ def attempt(tmp_path, template, forks):
 
 # -- values ----------------------------------------------------------------------------------------------------------
 
-odd_text = st.sampled_from(
-    [
-        "",
-        " ",
-        "data.csv",
-        "tiny",
-        "tfidf",
-        "majority",
-        "model",
-        "study",
-        "x" * 5_000,
-        "a\nb",
-        "[/red]",
-        "=1+1",
-        "é",
-        "😀",
-    ]
-) | st.text(st.characters(exclude_characters="/\\~\0", exclude_categories=["Cs"]), max_size=12).filter(
+NAMES = ["data.csv", "tiny", "tfidf", "majority", "model", "study"]
+# Nothing that leaves the case's folder: no path, no home, no folder above.
+any_text = st.text(st.characters(exclude_characters="/\\~\0", exclude_categories=["Cs"]), max_size=12)
+odd_text = st.sampled_from(["", " ", *NAMES, "x" * 5_000, "a\nb", "[/red]", "=1+1", "é", "😀"]) | any_text.filter(
     lambda text: ".." not in text
 )
 odd_number = st.sampled_from(
@@ -290,9 +276,9 @@ ARGUMENTS = {
     ("runs",): [["study"]],
     ("models", "show"): [["tiny"], ["model"]],
 }
-as_flags = (
-    (odd_number | not_finite).map(str) | odd_text | st.sampled_from(["1e400", "1,2", ",", "0x10", "true", "\udcff"])
-)
+LIKELY = {"integer": ["1", "8", "64"], "float": ["0", "0.1", "0.5"]}
+odd_flags = st.sampled_from(["1e400", "1,2", ",", "0x10", "true", "\udcff"])
+as_flags = (odd_number | not_finite).map(str) | odd_text | odd_flags
 
 
 @st.composite
