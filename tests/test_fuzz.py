@@ -276,7 +276,7 @@ ARGUMENTS = {
     ("runs",): [["study"]],
     ("models", "show"): [["tiny"], ["model"]],
 }
-LIKELY = {"integer": ["1", "8", "64"], "float": ["0", "0.1", "0.5"]}
+likely = st.sampled_from(["1", "8", "0.1", "text", "label", "utf-8", "linear", *NAMES])
 odd_flags = st.sampled_from(["1e400", "1,2", ",", "0x10", "true", "\udcff"])
 as_flags = (odd_number | not_finite).map(str) | odd_text | odd_flags
 
@@ -290,7 +290,6 @@ def lines(draw):
     for option in chosen:
         line.append(draw(st.sampled_from([*option.opts, *option.secondary_opts])))
         if not option.is_flag:
-            likely = st.sampled_from(LIKELY.get(option.type.name, NAMES))
             line.append(draw(likely | as_flags))
     takes = [one for one in COMMANDS[words].params if one.param_type_name == "argument"]
     usual = draw(st.sampled_from(ARGUMENTS.get(words, [["data.csv"] if takes else []])))
