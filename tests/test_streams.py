@@ -111,12 +111,3 @@ main()
     assert done.returncode == 1
     assert "Traceback" in done.stderr
     assert json.loads(done.stdout)["error"] == "RuntimeError: ours"
-
-
-def test_a_label_that_looks_like_markup_is_shown_as_it_is(tmp_path):
-    rows = "".join(f"good {i},[/red]\nbad {i},[bold]x\n" for i in range(40))
-    (tmp_path / "d.csv").write_text("text,label\n" + rows)
-    done = run("check", tmp_path / "d.csv")
-    assert done.returncode == 0, done.stderr
-    assert "[/red]" in done.stdout
-    assert "[bold]x" in done.stdout

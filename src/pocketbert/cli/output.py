@@ -95,13 +95,12 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title:
     from rich import box
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
     rows = [list(row) for row in rows]
-    table = Table(title=None if title is None else Text(title), box=box.SIMPLE_HEAD, title_justify="left")
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
     for index, column in enumerate(columns):
         numeric = any(isinstance(row[index], int | float) for row in rows)
-        table.add_column(Text(str(column)), justify="right" if numeric else "left", overflow="fold")
+        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(f"{cell:,}" if isinstance(cell, int) else str(cell)) for cell in row))
-    Console(width=None if sys.stdout.isatty() else 120).print(table)
+        table.add_row(*(f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row))
+    Console(width=None if sys.stdout.isatty() else 120).print(table, markup=False)
