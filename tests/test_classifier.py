@@ -406,3 +406,20 @@ def test_a_pretrained_model_learns_from_forty_texts(method, minilm):
 def test_a_shape_has_nothing_to_fine_tune():
     with pytest.raises(UserError, match="use method scratch, or a pretrained model"):
         Classifier("tiny").fit(TEXTS, LABELS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"method": ["tfidf"]}, "method: the list .'tfidf'. is not text"),
+        ({"model": 5}, "model: 5 is not text"),
+        ({"method": "majority", "threads": 10**6}, "threads: 1000000 is not a whole number from 1 to 1,024"),
+        ({"method": "majority", "learning_rate": {"a": 1}}, "learning_rate: the object"),
+        ({"method": "majority", "vocabulary": 3}, "vocabulary: 3 is not text"),
+        ({"method": "majority", "class_weights": "no"}, "class_weights: 'no' is not true or false"),
+        ({"method": "majority", "device": None}, "device: None is not text"),
+    ],
+)
+def test_arguments_of_a_wrong_type_are_named(arguments, says):
+    with pytest.raises(UserError, match=says):
+        Classifier(**arguments).fit(["good", "bad"], [1, 0])

@@ -143,3 +143,10 @@ def test_a_link_in_a_circle_is_said(tmp_path):
 def test_half_a_letter_is_written_and_read_back(tmp_path):
     write_json(tmp_path / "a", {"name": "caf\udce9"})
     assert read_json(tmp_path / "a") == {"name": "caf\udce9"}
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_a_number_that_json_has_not_is_not_read(tmp_path, number):
+    (tmp_path / "it.json").write_text(f'{{"a": [{number}]}}')
+    with pytest.raises(UserError, match=f"it.json: not a JSON we read: {number} is no number"):
+        read_json(tmp_path / "it.json")

@@ -24,6 +24,7 @@ from pocketbert.tasks import Split, cut_split
 from pocketbert.training.loop import Progress
 from pocketbert.training.machine import computing
 from pocketbert.training.settings import Settings, resolve
+from pocketbert.values import held
 
 HELD_OUT = 0.1  # share of the training texts on which epoch and rate are chosen
 
@@ -91,6 +92,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
         Epoch and learning rate are chosen on `dev`, a pair (X, y). Without one, a tenth of X is held out for that, and
         only when there is something to choose: with one epoch and one rate, everything is trained on.
         """
+        held(self.method, str, "method")
+        if self.model is not None:
+            held(os.fspath(self.model) if isinstance(self.model, os.PathLike) else self.model, str, "model")
         classes, targets = np.unique(read_labels(y), return_inverse=True)
         if len(classes) < 2:
             raise UserError(f"y has one class only ({classes[0]!r}); a classifier needs examples of at least two")

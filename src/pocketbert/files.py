@@ -13,6 +13,7 @@ next knows what was left behind, removes the parts, and puts an old folder back 
 import contextlib
 import csv
 import json
+import math
 import os
 import re
 import shutil
@@ -317,7 +318,7 @@ def read_json(path: str | os.PathLike[str], *, most_bytes: int = 50_000_000) -> 
     if size > most_bytes:
         raise UserError(f"{path}: {size:,} bytes; a JSON file here is at most {most_bytes:,}")
     try:
-        return json.loads(path.read_bytes())
+        return json.loads(path.read_bytes(), parse_constant=_finite, parse_float=_finite)
     except OSError as error:
         raise UserError(f"{path}: cannot read: {error.strerror}") from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
@@ -326,6 +327,14 @@ def read_json(path: str | os.PathLike[str], *, most_bytes: int = 50_000_000) -> 
         raise UserError(f"{path}: not a JSON we read: it is nested too deeply") from None
     except ValueError as error:  # such as a number of thousands of digits
         raise UserError(f"{path}: not a JSON we read: {error}") from error
+
+
+def _finite(text: str) -> float:
+    """A number as JSON has them: Python would also read NaN, and make infinity of 1e999."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is no number")
+    return number
 
 
 # -- places and locks ------------------------------------------------------------------------------------------------

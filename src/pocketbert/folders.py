@@ -6,13 +6,15 @@ Runs and pretrained models are both kept so. `kind` is what the folder holds, as
 import contextlib
 import hashlib
 import json
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePosixPath
+from typing import Any, TypedDict
 
 from pocketbert.errors import UserError
 from pocketbert.files import LOCK, is_temporary, remove_leftovers, target_folder, write_json
+from pocketbert.values import FORMAT, Count, Format, read_object, shown
 
 SETTINGS, MANIFEST, CHECKPOINT = "settings.json", "manifest.json", "checkpoint.safetensors"
+METRICS = "metrics.json"
 
 
 def refuse_strangers(folder: Path, kind: str) -> None:
@@ -58,7 +60,35 @@ def write_manifest(folder: Path) -> None:
         name = path.relative_to(folder)
         if path.is_file() and name.name not in (MANIFEST, CHECKPOINT) and not name.name.startswith("."):
             files[name.as_posix()] = {"bytes": path.stat().st_size, "sha256": sha256(path)}
-    write_json(folder / MANIFEST, {"format": 1, "files": files})
+    write_json(folder / MANIFEST, {"format": FORMAT, "files": files})
+
+
+class Written(TypedDict):
+    """A file of a finished folder, as it was written."""
+
+    bytes: Count
+    sha256: str
+
+
+class Manifest(TypedDict):
+    """manifest.json."""
+
+    format: Format
+    files: dict[str, Written]
+
+
+def read_manifest(folder: Path, *needed: str) -> dict[str, Written]:
+    """The files of a finished folder by name: those `needed` among them, and none that is not in the folder."""
+    path = folder / MANIFEST
+    files: dict[str, Written] = read_object(path, Manifest)["files"]
+    for name in files:
+        parts = PurePosixPath(name).parts
+        if not parts or name.startswith("/") or ".." in parts or "\\" in name or "\0" in name:
+            raise UserError(f"{path}: damaged: {shown(name)} is no file of this folder")
+    for name in needed:
+        if name not in files:
+            raise UserError(f"{path}: damaged: {name} is missing")
+    return files
 
 
 def sha256(path: Path) -> str:

@@ -17,20 +17,24 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 import numpy as np
+from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from pocketbert import __version__
 from pocketbert.errors import UserError
-from pocketbert.files import RowWriter, lock, new_file, new_folder, read_json, recover, remove_leftovers, write_json
+from pocketbert.files import RowWriter, lock, new_file, new_folder, recover, remove_leftovers, write_json
 from pocketbert.folders import (
     CHECKPOINT,
     MANIFEST,
+    METRICS,
     SETTINGS,
+    Written,
     begin,
     forget,
+    read_manifest,
     refuse_strangers,
     same_settings,
     sha256,
@@ -43,7 +47,81 @@ from pocketbert.tasks import Check, Split, Task, check_task
 from pocketbert.tasks.split import text_hashes
 from pocketbert.training.loop import Report
 from pocketbert.training.machine import computing, forget_peak_memory, peak_memory
-from pocketbert.training.settings import Settings, resolve
+from pocketbert.training.settings import Settings, check_device, resolve
+from pocketbert.values import FORMAT, Count, Entries, Format, held, read_object, within
+
+SEEN = "seen.safetensors"
+
+
+class About(TypedDict):
+    """What is read of settings.json."""
+
+    format: Format
+    task: str
+    labels: Annotated[tuple[str, ...], Entries(2, 100_000, distinct=True)]
+    pair: bool
+    method: str
+    model: str | None
+    weights: str | None
+    settings: dict[str, Any]
+
+
+class Scored(TypedDict):
+    """A split's scores."""
+
+    rows: Count
+    accuracy: float
+    low: float
+    high: float
+    macro_f1: float
+    mcc: float
+    loss: float
+    calibration_error: float
+    confusion: tuple[tuple[Count, ...], ...]
+
+
+class Refused(TypedDict):
+    """A split that has no real labels."""
+
+    rows: Count
+    refused: str
+
+
+class Chosen(TypedDict):
+    """What dev chose."""
+
+    learning_rate: float
+    epoch: Count
+    dev_accuracy: float | None
+
+
+class Epoch(TypedDict):
+    seed: Count
+    rate: float
+    epoch: Count
+    loss: float | None
+    dev_accuracy: float | None
+    dev_loss: float | None
+    seconds: float
+
+
+class Cost(TypedDict):
+    seconds: float
+    training_seconds: float
+    examples_per_second: float | None
+    peak_memory_bytes: Count
+    trained_parameters: Count
+
+
+class Metrics(TypedDict):
+    """What is read of metrics.json."""
+
+    best: dict[str, Any]  # as `Chosen`; empty where there was nothing to choose
+    trials: Count
+    scores: dict[str, dict[str, Any]]  # as `Scored` or `Refused`
+    warnings: tuple[str, ...]
+    history: tuple[Epoch, ...]
+    cost: Cost
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +131,7 @@ class Run:
     folder: Path
     about: dict[str, Any]  # settings.json
     metrics: dict[str, Any]
-    files: dict[str, dict[str, Any]]  # of the manifest
+    files: dict[str, Written]  # of the manifest
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -69,11 +147,18 @@ class Run:
             if name.startswith("model/") and sha256(self.folder / name) != entry["sha256"]:
                 raise UserError(f"{self.folder / name}: changed since the run was finished")
         method = get_method(self.about["method"])
+        check_device(self.settings.device)
         return method.load(self.folder / "model", self.labels, self.settings, self.about)
 
     def seen(self, split: Split) -> np.ndarray:
         """For each row: was this text (spelling aside) learnt from?"""
-        learnt = load_file(self.folder / "seen.safetensors")["hashes"]
+        path = self.folder / SEEN
+        try:
+            learnt = load_file(path)["hashes"]
+        except (OSError, SafetensorError, KeyError, TypeError) as error:
+            raise UserError(f"{path}: damaged: {error}") from error
+        if learnt.dtype != np.int64:
+            raise UserError(f"{path}: damaged: its hashes are {learnt.dtype}, not int64")
         return np.isin(text_hashes(split), learnt)
 
 
@@ -101,7 +186,7 @@ def train_run(
     with lock(folder, wait=wait):
         if (folder / MANIFEST).is_file():
             return _finished(folder, plan.about)
-        there = _read_object(folder / SETTINGS) if (folder / SETTINGS).is_file() else None
+        there = read_object(folder / SETTINGS, About) if (folder / SETTINGS).is_file() else None
         begin(folder, there, plan.about, f"{folder}: holds an unfinished run with other settings")
         started = time.perf_counter()
         checkpoint = folder / CHECKPOINT
@@ -163,7 +248,7 @@ def plan_run(
     job = Job(task.labels, train, dev, settings, model=found)
     start = kind.prepare(job)
     about = {
-        "format": 1,
+        "format": FORMAT,
         "pocketbert": __version__,
         "task": task.name,
         "labels": list(task.labels),
@@ -197,7 +282,7 @@ def _write_results(folder: Path, plan: Plan, task: Task, trained: Trained, start
     with new_folder(folder / "model", overwrite=True) as part:
         fitted.save(part)
     learnt = [text_hashes(task.splits[name]) for name in ("train", "dev") if name in task.splits]
-    with new_file(folder / "seen.safetensors") as path:
+    with new_file(folder / SEEN) as path:
         save_file({"hashes": np.unique(np.concatenate(learnt))}, path)
     scores: dict[str, Any] = {}
     for name in ("dev", "test"):
@@ -227,7 +312,7 @@ def _write_results(folder: Path, plan: Plan, task: Task, trained: Trained, start
         },
         "machine": {"python": platform.python_version(), "system": platform.system(), "processor": platform.machine()},
     }
-    write_json(folder / "metrics.json", metrics)
+    write_json(folder / METRICS, metrics)
 
 
 def write_predictions(path: Path, probabilities: np.ndarray, labels: np.ndarray | None, names: tuple[str, ...]) -> None:
@@ -250,20 +335,26 @@ def load_run(folder: str | os.PathLike[str]) -> Run:
         if (folder / SETTINGS).is_file():
             raise UserError(f"{folder}: the run is not finished; the same train command again goes on with it")
         raise UserError(f"{folder}: no run of pocketbert (it has no {MANIFEST})")
-    files = _read_object(folder / MANIFEST, "files")["files"]
+    files = read_manifest(folder, SETTINGS, METRICS)
     for name, entry in files.items():
         path = folder / name
         if not path.is_file() or path.stat().st_size != entry["bytes"]:
             raise UserError(f"{path}: missing or changed since the run was finished")
         if not name.startswith("model/") and sha256(path) != entry["sha256"]:
             raise UserError(f"{path}: changed since the run was finished")
-    about = _read_object(folder / SETTINGS, "labels", "pair", "method", "model", "task", "settings")
-    return Run(folder, about, _read_object(folder / "metrics.json", "scores"), files)
+    about, metrics = read_object(folder / SETTINGS, About), read_object(folder / METRICS, Metrics)
+    with within(f"{folder / SETTINGS}: damaged"):
+        Settings.from_dict(about["settings"])
+        get_method(about["method"])
+    with within(f"{folder / METRICS}: damaged"):
+        _hold_scores(metrics, len(about["labels"]))
+    return Run(folder, about, metrics, files)
 
 
-def _read_object(path: Path, *needed: str) -> dict[str, Any]:
-    content = read_json(path)
-    missing = [name for name in needed if not isinstance(content, dict) or name not in content]
-    if not isinstance(content, dict) or missing:
-        raise UserError(f"{path}: damaged: {missing[0] if missing else 'an object'} is missing")
-    return content
+def _hold_scores(metrics: dict[str, Any], labels: int) -> None:
+    if metrics["best"]:
+        held(metrics["best"], Chosen, "best")
+    for name, score in metrics["scores"].items():
+        held(score, Refused if "refused" in score else Scored, f"scores, {name}")
+        if "refused" not in score and [len(row) for row in score["confusion"]] != [labels] * labels:
+            raise UserError(f"scores, {name}: the confusion of {labels} labels is no table of {labels} x {labels}")

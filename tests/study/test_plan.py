@@ -219,7 +219,7 @@ def test_a_row_without_a_task_is_one_for_each_and_a_task_without_a_row_is_refuse
         ("[settings]\nlearning = 3", "setting 'learning' is not known"),
         ("[settings]\nepochs = 0", "epochs: 0"),
         ("[[row]]\nmodel = 'tiny'", "a \\[\\[row\\]\\] needs a method"),
-        ("settings = 3", "settings is no table"),
+        ("settings = 3", "settings: 3 is not an object"),
     ],
 )
 def test_a_wrong_file_says_what_is_wrong(tmp_path, content, says):

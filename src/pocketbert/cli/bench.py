@@ -13,7 +13,7 @@ def bench(
     task: Annotated[str, typer.Option(help="A single-sentence task to take texts from.")] = "movies",
     sizes: Annotated[str, typer.Option(help="Shapes, with commas.")] = "tiny,mini",
     threads: Annotated[int | None, typer.Option(min=1, help="Threads; default: every core.")] = None,
-    steps: Annotated[int, typer.Option(min=1, help="Batches a round.")] = 20,
+    steps: Annotated[int, typer.Option(min=1, max=100_000, help="Batches a round.")] = 20,
     as_json: Json = False,
 ) -> None:
     """Measure training and predicting speed here, with and without the ideas of docs/performance.md."""

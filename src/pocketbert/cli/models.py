@@ -7,6 +7,7 @@ import typer
 
 from pocketbert.cli.app import Json, app
 from pocketbert.cli.output import print_json, print_table, say
+from pocketbert.errors import UserError
 
 group = typer.Typer(help="The models at hand: list, show, import.", no_args_is_help=False)
 app.add_typer(group, name="models")
@@ -16,6 +17,8 @@ app.add_typer(group, name="models")
 def models(context: typer.Context, as_json: Json = False) -> None:
     """List the models at hand: layers, width, heads, parameters, licence, where from."""
     if context.invoked_subcommand is not None:
+        if as_json:
+            raise UserError(f"--json goes behind the command: pocketbert models {context.invoked_subcommand} --json")
         return
     from pocketbert.models import list_models
 

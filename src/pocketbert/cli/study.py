@@ -68,8 +68,8 @@ def study(
     columns: dict[str, Any] = {"text": text, "text2": text2, "label": label, "hub": hub, "encoding": encoding}
     arguments: dict[str, Any] = {
         "tasks": [load_task(source, **columns) for source in sources] if sources else None,
-        "models": _listed(models),
-        "methods": _listed(methods),
+        "models": _listed(models, "--models"),
+        "methods": _listed(methods, "--methods"),
         "seeds": seeds,
         "preset": preset,
         "rows": rows,
@@ -119,8 +119,13 @@ def runs(
     print_table(["folder", "task", "method", "model", "seed", "accuracy %"], table)
 
 
-def _listed(given: str | None) -> list[str] | None:
-    return None if given is None else [name.strip() for name in given.split(",") if name.strip()]
+def _listed(given: str | None, flag: str) -> list[str] | None:
+    if given is None:
+        return None
+    names = [name.strip() for name in given.split(",") if name.strip()]
+    if not names:
+        raise UserError(f"{flag} {given!r}: names none; name one, or several with commas")
+    return names
 
 
 def _messages(study: "Study", plan: "Plan") -> list[str]:

@@ -115,7 +115,7 @@ def rates(given: str | None) -> tuple[float, ...] | None:
     try:
         return tuple(float(rate) for rate in given.split(","))
     except ValueError:
-        raise UserError(f"--learning-rate {given}: expected a number, or several with commas: 1e-4,3e-4") from None
+        raise UserError(f"--learning-rate {given[:60]}: expected a number, or several with commas: 1e-4,3e-4") from None
 
 
 def _show(folder: Path, about: dict[str, Any], metrics: dict[str, Any]) -> None:

@@ -4,15 +4,24 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypedDict
 
 import numpy as np
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save_file
 
 from pocketbert.errors import UserError
-from pocketbert.files import new_file, read_json, write_json
+from pocketbert.files import new_file, write_json
 from pocketbert.methods.base import Fitted, Job, Method, Trained, register
 from pocketbert.training.settings import Settings
+from pocketbert.values import Between, Count, held, read_object
+
+
+class CoinFile(TypedDict):
+    """random.json."""
+
+    labels: Count
+    seed: Count
 
 
 class Coin(Fitted):
@@ -44,7 +53,17 @@ class Random(Method):
         return Trained(Coin(len(job.labels), job.settings.seed))
 
     def load(self, folder: Path, labels: tuple[str, ...], settings: Settings, about: dict[str, Any]) -> Fitted:
-        return Coin(**read_json(folder / "random.json"))
+        path = folder / "random.json"
+        content = read_object(path, CoinFile)
+        if content["labels"] != len(labels):
+            raise UserError(f"{path}: damaged: it has {content['labels']} labels, and the run {len(labels)}")
+        return Coin(content["labels"], content["seed"])
+
+
+class AlwaysFile(TypedDict):
+    """majority.json."""
+
+    shares: tuple[Annotated[float, Between(0, 1)], ...]
 
 
 class Always(Fitted):
@@ -72,7 +91,11 @@ class Majority(Method):
         return Trained(Always(counts / counts.sum()))
 
     def load(self, folder: Path, labels: tuple[str, ...], settings: Settings, about: dict[str, Any]) -> Fitted:
-        return Always(**read_json(folder / "majority.json"))
+        path = folder / "majority.json"
+        shares = read_object(path, AlwaysFile)["shares"]
+        if len(shares) != len(labels) or abs(sum(shares) - 1) > 1e-6:
+            raise UserError(f"{path}: damaged: these are no shares of {len(labels)} labels, which sum to one")
+        return Always(shares)
 
 
 class WordWeights(Fitted):
@@ -129,12 +152,19 @@ class Tfidf(Method):
         return Trained(WordWeights(vectorizer, weights, bias))
 
     def load(self, folder: Path, labels: tuple[str, ...], settings: Settings, about: dict[str, Any]) -> Fitted:
-        from safetensors import safe_open
-
         path = folder / "tfidf.safetensors"
-        with safe_open(path, framework="np") as file:
-            words = json.loads(file.metadata()["words"])
-        tensors = load_file(path)
+        try:
+            with safe_open(path, framework="np") as file:
+                words = held(json.loads(file.metadata()["words"]), tuple[str, ...], "words")
+            tensors = load_file(path)
+            shapes = {name: tensors[name].shape for name in ("weights", "bias", "idf")}
+        except (OSError, SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
+            raise UserError(f"{path}: damaged: {error}") from error
+        rows = len(labels) if len(labels) > 2 else 1
+        if shapes != {"weights": (rows, len(words)), "bias": (rows,), "idf": (len(words),)}:
+            raise UserError(f"{path}: damaged: not the weights of {len(words):,} words and {len(labels)} labels")
+        if not all(tensors[name].dtype == np.float64 and np.isfinite(tensors[name]).all() for name in shapes):
+            raise UserError(f"{path}: damaged: weights that are no numbers")
         vectorizer = _vectorizer()
         vectorizer.vocabulary_ = {word: row for row, word in enumerate(words)}
         vectorizer.idf_ = tensors["idf"]

@@ -156,6 +156,8 @@ class Neural(Method):
         expected = {name: p.shape for name, p in network.head.named_parameters()}
         if {name: tensor.shape for name, tensor in head.items()} != expected:
             raise UserError(f"{path}: not the head that settings.json describes")
+        if not all(tensor.is_floating_point() and tensor.isfinite().all() for tensor in head.values()):
+            raise UserError(f"{path}: damaged: weights that are no numbers")
         put(network, {f"head.{name}": tensor for name, tensor in head.items()})
         return NetworkFitted(network.to(settings.device), tokenizer, settings, whole=self.saves_encoder)
 
@@ -168,9 +170,11 @@ class Neural(Method):
 
 
 def put(network: Network, weights: dict[str, Tensor]) -> None:
-    """Copy weights into a network by name; every name must be there."""
+    """Copy weights into a network by name; every name must be there, in its shape."""
     parameters = dict(network.named_parameters())
     for name, tensor in weights.items():
+        if name not in parameters or parameters[name].shape != tensor.shape:
+            raise UserError(f"'{name}' is no weight of this network; the run's checkpoint is damaged: remove it")
         parameters[name].data.copy_(tensor)
 
 
@@ -244,6 +248,8 @@ class Frozen(Neural):
 
     def load_encoder(self, folder: Path, about: dict[str, Any]) -> tuple[Encoder, Tokenizer]:
         """The encoder is where it was; its weights must be those the head was trained on."""
+        if about["model"] is None:
+            raise UserError(f"{folder.parent / 'settings.json'}: damaged: it names no model")
         model = load_model(about["model"])
         if model.tokenizer is None:
             raise UserError(f"model '{about['model']}' has no tokenizer any more")

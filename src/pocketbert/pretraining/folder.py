@@ -14,13 +14,42 @@ manifest.json      written last: a folder without one is not finished
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 from pocketbert.errors import UserError
-from pocketbert.files import read_json
-from pocketbert.folders import MANIFEST, SETTINGS, sha256
+from pocketbert.folders import MANIFEST, METRICS, SETTINGS, read_manifest, sha256
+from pocketbert.values import Between, Count, Format, read_object
 
 BUDGET, CURVE = "budget.json", "curve.jsonl"
+
+
+class About(TypedDict):
+    """What is read of settings.json."""
+
+    format: Format
+    settings: dict[str, Any]
+
+
+class Budget(TypedDict):
+    """What is read of budget.json."""
+
+    steps: Annotated[int, Between(1, 10**12)]
+
+
+class Cost(TypedDict):
+    training_seconds: float
+    tokens_per_second: float
+    parameters: Count
+
+
+class Metrics(TypedDict):
+    """What is read of metrics.json."""
+
+    steps: Count
+    tokens: Count
+    held_out: dict[str, float | None]
+    baseline: dict[str, float | None]
+    cost: Cost
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +68,8 @@ def load_pretrained(folder: str | os.PathLike[str]) -> PretrainedFolder:
         if (folder / SETTINGS).is_file():
             raise UserError(f"{folder}: pretraining is not finished; the same pretrain command again goes on with it")
         raise UserError(f"{folder}: no pretraining of pocketbert (it has no {MANIFEST})")
-    for name, entry in read_json(folder / MANIFEST)["files"].items():
+    for name, entry in read_manifest(folder, SETTINGS, METRICS).items():
         path = folder / name
         if not path.is_file() or path.stat().st_size != entry["bytes"] or sha256(path) != entry["sha256"]:
             raise UserError(f"{path}: missing or changed since pretraining was finished")
-    return PretrainedFolder(folder, read_json(folder / SETTINGS), read_json(folder / "metrics.json"))
+    return PretrainedFolder(folder, read_object(folder / SETTINGS, About), read_object(folder / METRICS, Metrics))

@@ -15,11 +15,11 @@ from typing import Any
 
 from pocketbert import __version__, folders
 from pocketbert.errors import UserError
-from pocketbert.files import home, lock, read_json, write_json, write_text
+from pocketbert.files import home, lock, write_json, write_text
 from pocketbert.models import weights_fingerprint
 from pocketbert.pretraining.corpus import Say, fingerprint_texts, given_tokenizer
 from pocketbert.pretraining.distributed import Processes, processes
-from pocketbert.pretraining.folder import BUDGET, CURVE, PretrainedFolder, load_pretrained
+from pocketbert.pretraining.folder import BUDGET, CURVE, About, Budget, PretrainedFolder, load_pretrained
 from pocketbert.pretraining.learner import Measured, PretrainingLearner, part_length, time_steps
 from pocketbert.pretraining.preparation import Prepared, prepare
 from pocketbert.pretraining.results import write_model, write_numbers
@@ -28,6 +28,7 @@ from pocketbert.pretraining.teacher import Teacher, find_teacher
 from pocketbert.pretraining.text import find_files
 from pocketbert.training.loop import Outcome, Report, train
 from pocketbert.training.machine import computing
+from pocketbert.values import read_object
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -106,7 +107,7 @@ def _lead(job: Job) -> PretrainedFolder:
         **job.behind_names,
         "settings": settings.to_dict(),
     }
-    there = read_json(folder / folders.SETTINGS) if (folder / folders.SETTINGS).is_file() else None
+    there = read_object(folder / folders.SETTINGS, About) if (folder / folders.SETTINGS).is_file() else None
     folders.begin(folder, there, about, f"{folder}: holds another pretraining")
     if not job.group.agree(float((folder / folders.MANIFEST).is_file())):
         started = time.perf_counter()
@@ -168,7 +169,7 @@ def _budget(job: Job, prepared: Prepared) -> int:
     if settings.steps is not None:
         return settings.steps
     path = job.folder / BUDGET
-    known: dict[str, Any] = read_json(path) if group.first and path.is_file() else {}
+    known: dict[str, Any] = read_object(path, Budget) if group.first and path.is_file() else {}
     steps = int(group.agree(float(known.get("steps", 0))))
     if steps:
         return steps

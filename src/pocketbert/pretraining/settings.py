@@ -1,22 +1,24 @@
 """Everything pretraining can be told, checked when made; what is left open is derived from the model's size."""
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import Annotated, Any
 
 from pocketbert.config import SHAPES, Config
 from pocketbert.errors import UserError
 from pocketbert.pretraining.corpus import Reading
 from pocketbert.pretraining.examples import Drawing
 from pocketbert.training.machine import has_bfloat16
-from pocketbert.training.settings import check_device, usable_cores
+from pocketbert.training.settings import Rate, Seed, Share, Threads, check_device, known_device, usable_cores
+from pocketbert.values import Between, OneOf, field_names, hold_fields, known_keys
 
 POOLINGS = ("mean", "pooler")
 BUDGETS = ("steps", "tokens", "minutes")
 PRECISIONS = ("float32", "bfloat16")
 BFLOAT16_FROM = 128  # width from which; lower than in fine-tuning, as the products over the vocabulary are large
+
+Weight = Annotated[float, Between(0, 1e6)]  # of a loss; 0 leaves it out
 
 
 @dataclass(frozen=True)
@@ -24,81 +26,69 @@ class PretrainingSettings:
     """How a BERT learns from raw text. None means: derive it."""
 
     size: str = "tiny"  # a published shape, or layers x width: 3x192
-    positions: int = 512  # those beyond max_length are copies of the trained ones
+    positions: Annotated[int, Between(8, 100_000)] = 512  # those beyond max_length are copies of the trained ones
     # the budget: exactly one of these
-    steps: int | None = None
-    tokens: int | None = None  # read, without padding
-    minutes: float | None = None  # of training; turned into steps by a short measurement, which is saved
+    steps: Annotated[int, Between(1, 1_000_000_000)] | None = None
+    tokens: Annotated[int, Between(1, 10**15)] | None = None  # read, without padding
+    minutes: Annotated[float, Between(0, 1e6, above=True)] | None = (
+        None  # of training; turned into steps by a short measurement, which is saved
+    )
     # the text
     fields: tuple[str, ...] = ("text",)
     vocabulary: str | None = None
-    vocabulary_size: int = 12_000
-    vocabulary_sample: int = 30_000_000
+    vocabulary_size: Annotated[int, Between(10, 1_000_000)] = 12_000
+    vocabulary_sample: Annotated[int, Between(1_000, 10**10)] = 30_000_000
     lowercase: bool = True
-    held_out: float = 0.01
+    held_out: Annotated[float, Between(0, 0.5)] = 0.01
     # the task
-    batch_size: int = 64
-    max_length: int = 128
-    share: float = 0.15
+    batch_size: Annotated[int, Between(1, 100_000)] = 64
+    max_length: Annotated[int, Between(8, 100_000)] = 128
+    share: Annotated[float, Between(0.01, 0.9)] = 0.15
     whole_word: bool = False
     next_sentence: bool = True
     causal: bool = False
-    short: float = 0.1
+    short: Annotated[float, Between(0, 1)] = 0.1
     # learning
-    learning_rate: float | None = None
-    warmup: float = 0.05
-    weight_decay: float = 0.01
-    clip: float = 1.0
+    learning_rate: Rate | None = None
+    warmup: Share = 0.05
+    weight_decay: Share = 0.01
+    clip: Annotated[float, Between(0, 1e9)] = 1.0
     # While it is pretrained, a small model sees more text than it can keep; fine-tuning has BERT's 0.1 again.
-    dropout: float = 0.0
-    text_weight: float = 1.0  # of the text's own losses, words and next sentences; 0: the teacher alone
+    dropout: Annotated[float, Between(0, 0.98)] = 0.0
+    text_weight: Weight = 1.0  # of the text's own losses, words and next sentences; 0: the teacher alone
     # a teacher
     teacher: str | None = None
     teacher_words: bool = False  # the word table starts from the teacher's
-    teacher_sentences: int = 200_000
-    teacher_batch: int = 64  # sentences a step
-    teacher_length: int = 64  # tokens a sentence
-    teacher_pooling: str = "mean"
-    teacher_layer: int | None = None  # whose states of words are learned, too
-    cosine_weight: float = 3.0
-    similarity_weight: float = 10.0
-    states_weight: float = 3.0
+    teacher_sentences: Annotated[int, Between(2, 10**9)] = 200_000
+    teacher_batch: Annotated[int, Between(2, 100_000)] = 64  # sentences a step
+    teacher_length: Annotated[int, Between(3, 100_000)] = 64  # tokens a sentence
+    teacher_pooling: Annotated[str, OneOf(POOLINGS)] = "mean"
+    teacher_layer: Annotated[int, Between(0, 512)] | None = None  # whose states of words are learned, too
+    cosine_weight: Weight = 3.0
+    similarity_weight: Weight = 10.0
+    states_weight: Weight = 3.0
     # the machine
-    checkpoints: int = 50  # parts of the budget: after each it measures and saves
-    seed: int = 0
+    checkpoints: Annotated[int, Between(1, 1_000_000)] = 50  # parts of the budget: after each it measures and saves
+    seed: Seed = 0
     device: str = "cpu"
-    precision: str | None = None
-    threads: int | None = None
+    precision: Annotated[str, OneOf(PRECISIONS)] | None = None
+    threads: Threads | None = None
     half: bool = False  # write the weights as float16
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "fields", tuple(self.fields))
+        hold_fields(self)
+        known_device(self.device)
         self.shape()
         given = [name for name in BUDGETS if getattr(self, name) is not None]
         if len(given) != 1:
             found = f"found {' and '.join(given)}" if given else "found none"
             raise UserError(f"budget: give exactly one of steps, tokens and minutes; {found}")
-        for name in _WHOLE:
-            _check(name, getattr(self, name), int, least=_WHOLE[name])
-        for name, (least, most) in _BETWEEN.items():
-            _check(name, getattr(self, name), float, least=least, most=most)
-        if self.learning_rate == 0 or self.minutes == 0:
-            raise UserError(f"{'learning_rate' if self.learning_rate == 0 else 'minutes'}: 0 is not a number above 0")
-        if not self.fields or not all(isinstance(field, str) and field for field in self.fields):
+        if not self.fields or not all(self.fields):
             raise UserError("fields: name at least one field of the JSON lines")
         if self.max_length > self.positions:
             raise UserError(f"max_length {self.max_length} is more than the {self.positions} positions")
         if self.distils and self.teacher_length > self.positions:
             raise UserError(f"teacher_length {self.teacher_length} is more than the {self.positions} positions")
-        if self.seed >= 2**32:
-            raise UserError(f"seed: {self.seed} is too large; at most {2**32 - 1}")
-        for name, value, allowed in (
-            ("teacher_pooling", self.teacher_pooling, POOLINGS),
-            ("precision", self.precision, (*PRECISIONS, None)),
-            ("device", self.device.split(":")[0], ("cpu", "cuda")),
-        ):
-            if value not in allowed:
-                raise UserError(f"{name}: {value!r} is not known; known are {', '.join(filter(None, allowed))}")
         self._check_together()
 
     def _check_together(self) -> None:
@@ -180,33 +170,8 @@ class PretrainingSettings:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "PretrainingSettings":
-        strange = sorted(set(values) - {field.name for field in fields(cls)})
-        if strange:
-            raise UserError(f"setting '{strange[0]}' of pretraining is not known")
+        known_keys(values, field_names(cls), "setting ")
         return cls(**values)
-
-
-_WHOLE = {
-    "positions": 8, "steps": 1, "tokens": 1, "vocabulary_size": 10, "vocabulary_sample": 1_000, "batch_size": 1,
-    "max_length": 8, "teacher_sentences": 2, "teacher_batch": 2, "teacher_length": 3, "teacher_layer": 0,
-    "checkpoints": 1, "seed": 0, "threads": 1,
-}  # fmt: skip
-_BETWEEN = {
-    "minutes": (0, 1e6), "held_out": (0, 0.5), "share": (0.01, 0.9), "short": (0, 1), "learning_rate": (0, 10),
-    "warmup": (0, 0.99), "weight_decay": (0, 0.99), "clip": (0, 1e9), "dropout": (0, 0.98),
-    "text_weight": (0, 1e6), "cosine_weight": (0, 1e6), "similarity_weight": (0, 1e6),
-    "states_weight": (0, 1e6),
-}  # fmt: skip
-
-
-def _check(name: str, value: Any, kind: type, *, least: float, most: float = math.inf) -> None:
-    if value is None:
-        return
-    good = isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
-    if not good or not least <= value <= most:
-        what = "a whole number" if kind is int else "a number"
-        bounds = f"at least {least:g}" if most == math.inf else f"from {least:g} to {most:g}"
-        raise UserError(f"{name}: {value!r} is not {what} {bounds}")
 
 
 def resolve(settings: PretrainingSettings, *, processes_here: int = 1) -> PretrainingSettings:

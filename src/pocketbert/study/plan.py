@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 
@@ -23,12 +23,14 @@ from pocketbert.runs import look_at, settle
 from pocketbert.tasks import Check, Task
 from pocketbert.training.machine import computing
 from pocketbert.training.settings import Settings
+from pocketbert.values import Between, hold_fields
 
 THREADS = 1  # a run, on a CPU: runs side by side use the cores better than threads do
 OVERHEAD = 4e-4  # seconds an example costs beside its matrix products
 SHARE = 0.45  # of the machine's peak that training reaches
 KEPT = "the rate was chosen on the first seed and kept"
 START = 1.0  # seconds to begin and end a run
+Seeds = Annotated[int, Between(1, 10_000)]
 
 
 @dataclass(frozen=True)
@@ -40,14 +42,13 @@ class Row:
     model: str | None = None
     settings: Settings = field(default_factory=Settings)
     name: str = ""  # how the table calls it
-    seeds: int = 3
+    seeds: Seeds = 3
     theirs: str | None = None  # a published figure, to stand beside ours
     note: str | None = None
     keep_rate: bool = False  # of several rates, the first seed's choice is every seed's
 
     def __post_init__(self) -> None:
-        if isinstance(self.seeds, bool) or not isinstance(self.seeds, int) or not 1 <= self.seeds <= 100_000:
-            raise UserError(f"seeds: {self.seeds!r} is not a whole number from 1 to 100000")
+        hold_fields(self)
         if not get_method(self.method).seeded:
             object.__setattr__(self, "seeds", 1)
         if self.keep_rate and KEPT not in (self.note or ""):

@@ -12,17 +12,25 @@ import os
 import shutil
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
 from pocketbert.errors import UserError
-from pocketbert.files import LOCK, lock, read_json, remove_leftovers, write_json
-from pocketbert.folders import CHECKPOINT, MANIFEST, SETTINGS
+from pocketbert.files import LOCK, lock, remove_leftovers, write_json
+from pocketbert.folders import CHECKPOINT, MANIFEST, METRICS, SETTINGS
 from pocketbert.runs import Run, load_run
 from pocketbert.study.plan import PlannedRun
+from pocketbert.values import Format, read_object
 
 INDEX = "index.json"
+
+
+class Index(TypedDict):
+    """index.json; an entry's stamp says whether it is as we wrote it."""
+
+    format: Format
+    runs: dict[str, dict[str, Any]]
 
 
 class Store:
@@ -60,7 +68,10 @@ class Store:
         """The rate that dev chose in a finished run."""
         if not (self.runs / folder / MANIFEST).is_file():
             return None
-        return float(load_run(self.runs / folder).metrics["best"]["learning_rate"])
+        best = load_run(self.runs / folder).metrics["best"]
+        if not best:
+            raise UserError(f"{self.runs / folder / METRICS}: damaged: it names no best rate; remove the folder")
+        return float(best["learning_rate"])
 
     def index(self) -> dict[str, dict[str, Any]]:
         """Every finished run in the folder, by folder name; only what changed since the last time is read.
@@ -69,16 +80,15 @@ class Store:
         """
         path = self.folder / INDEX
         try:
-            known = read_json(path)["runs"] if path.is_file() else {}
-        except (UserError, KeyError, TypeError):
-            known = None  # damaged: it is made anew
-        known = known if isinstance(known, dict) else {}
+            known = read_object(path, Index)["runs"] if path.is_file() else {}
+        except UserError:
+            known = {}  # damaged: it is made anew
         entries = {}
         for folder in sorted(self.runs.iterdir()) if self.runs.is_dir() else []:
             if not (folder / MANIFEST).is_file():
                 continue
             entry = known.get(folder.name)
-            if not isinstance(entry, dict) or entry.get("stamp") != _stamp(folder, entry):
+            if entry is None or entry.get("stamp") != _stamp(folder, entry):
                 entry = _entry(folder)
                 entry["stamp"] = _stamp(folder, entry)
             entries[folder.name] = entry
@@ -99,21 +109,14 @@ class Store:
 def _entry(folder: Path) -> dict[str, Any]:
     try:
         run = load_run(folder)
-        entry = {key: run.about[key] for key in ("task", "method", "model")}
-        entry["seed"] = int(run.about["settings"]["seed"])
-        entry["scores"] = {name: _score(score) for name, score in run.metrics["scores"].items()}
-        entry["seconds"] = float(run.metrics["cost"]["seconds"])
-        json.dumps(entry, allow_nan=False)
     except UserError as error:
         return {"damaged": str(error)}
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        return {"damaged": f"{folder}: {SETTINGS} or metrics.json is not as a run writes it"}
-    return entry
-
-
-def _score(score: dict[str, Any]) -> dict[str, Any]:
-    told: dict[str, Any] = {key: score[key] for key in ("rows", "accuracy", "refused") if key in score}
-    return told | {"accuracy": float(told["accuracy"])} if "accuracy" in told else told
+    scores = {
+        name: {key: score[key] for key in ("rows", "accuracy", "refused") if key in score}
+        for name, score in run.metrics["scores"].items()
+    }
+    about = {key: run.about[key] for key in ("task", "method", "model")}
+    return {**about, "seed": run.settings.seed, "scores": scores, "seconds": run.metrics["cost"]["seconds"]}
 
 
 def _stamp(folder: Path, entry: dict[str, Any]) -> str:
@@ -134,12 +137,16 @@ def _as_json(value: dict[str, Any]) -> dict[str, Any]:
 
 def read_predictions(run: Run, split: str) -> tuple[np.ndarray, np.ndarray]:
     """(probabilities, (rows, labels); was each prediction right?), as the run's file has them."""
-    from pyarrow import csv
+    from pyarrow import ArrowException, csv
 
     names = [f"probab_{number}" for number in range(len(run.labels))]
     types = {**dict.fromkeys(names, "float64"), "label": "string", "prediction": "string"}
     options = csv.ConvertOptions(include_columns=list(types), column_types=types, strings_can_be_null=False)
     parse = csv.ParseOptions(newlines_in_values=True)  # label names may hold anything
-    table = csv.read_csv(run.folder / f"{split}.csv", convert_options=options, parse_options=parse)
+    path = run.folder / f"{split}.csv"
+    try:
+        table = csv.read_csv(path, convert_options=options, parse_options=parse)
+    except (ArrowException, KeyError, OSError) as error:
+        raise UserError(f"{path}: damaged: {error}; remove the run's folder, and run again") from error
     right = np.array(table["label"].to_pylist()) == np.array(table["prediction"].to_pylist())
     return np.stack([table[name].to_numpy() for name in names], axis=1), np.asarray(right, dtype=bool)

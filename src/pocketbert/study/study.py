@@ -1,17 +1,18 @@
 """A study: many runs, one rule that chooses, statistics over them, one report."""
 
 import os
+import re
 import tomllib
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pocketbert.errors import UserError
 from pocketbert.files import require_regular_file, write_json, write_text
 from pocketbert.report import write_report
 from pocketbert.study import tables
-from pocketbert.study.plan import Plan, PlannedRun, Row, choose_rows, make_plan
+from pocketbert.study.plan import Plan, PlannedRun, Row, Seeds, choose_rows, make_plan
 from pocketbert.study.pool import Event, Pool, Watch
 from pocketbert.study.presets import Preset, get_preset
 from pocketbert.study.results import gather
@@ -19,8 +20,11 @@ from pocketbert.study.store import Store
 from pocketbert.tasks import Task, load_task
 from pocketbert.tasks.split import sample
 from pocketbert.training.settings import Settings, usable_cores
+from pocketbert.values import Between, field_names, held, known_keys, shown, within
 
 SEEDS = 3
+MOST_TOML = 1_000_000  # bytes
+Rows = Annotated[int, Between(2, 10**9)]
 
 
 class Study:
@@ -56,6 +60,11 @@ class Study:
         out: str | os.PathLike[str] | None = None,
         again: str | None = None,
     ) -> None:
+        held(seeds, Seeds | None, "seeds")
+        for what, names in (("models", models), ("methods", methods)):
+            held(names, tuple[str, ...] | None, what)
+        for what, text in (("preset", preset), ("name", name)):
+            held(text, str | None, what)
         self.preset: Preset | None = None
         said: list[str] = []
         if preset is not None:
@@ -87,7 +96,8 @@ class Study:
         self.results: dict[str, Any] = {}
 
     def _folder_name(self) -> str:
-        return self.name.replace("/", "-")[:80] + (f"-{self.limit}-rows" if self.limit else "")
+        named = re.sub(r"[/\\]", "-", self.name)[:60].lstrip(".") or "study"  # never a folder above
+        return named + (f"-{self.limit}-rows" if self.limit else "")
 
     def plan(self) -> Plan:
         """What will run, fully resolved."""
@@ -176,18 +186,17 @@ def parse_workers(workers: int | str | None) -> int | str:
         return workers
     try:
         count = int(workers)
-    except ValueError:
+    except (TypeError, ValueError, OverflowError):
         count = 0
     if not 1 <= count <= 1_000:
-        raise UserError(f"workers: {workers!r} is neither a number of at least 1 nor ray or ray://address")
+        raise UserError(f"workers: {shown(workers)} is neither a number of at least 1 nor ray or ray://address")
     return count
 
 
 def _load(tasks: Any, rows: int | None, hub: bool) -> tuple[dict[str, Task], dict[str, str]]:
     """Tasks by name; and the names of those that were given as paths."""
     given = ["movies"] if tasks is None else [tasks] if isinstance(tasks, str | Path | Task) else list(tasks)
-    if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 2):
-        raise UserError(f"rows: {rows!r} is not a whole number of at least 2")
+    held(rows, Rows | None, "rows")
     loaded: dict[str, Task] = {}
     called: dict[str, str] = {}
     for one in given:
@@ -216,21 +225,32 @@ def _refuse_twins(rows: Sequence[Row]) -> None:
         seen.add((row.task, row.name))
 
 
+# What a study.toml may say. `settings` and each `row` are tables of their own, checked where they are made.
+KEYS: dict[str, Any] = {
+    "tasks": str | tuple[str, ...],
+    "models": tuple[str, ...],
+    "methods": tuple[str, ...],
+    "seeds": Seeds,
+    "rows": Rows,
+    "preset": str,
+    "hub": bool,
+    "name": str,
+    "out": str,
+    "settings": dict[str, Any],
+    "row": tuple[dict[str, Any], ...],
+}
+
+
 def from_config(path: str | os.PathLike[str], *, told: dict[str, Any] | None = None, **given: Any) -> Study:
     """A study described in a TOML file. What is `given` overrides it; what is `told` overrides its settings."""
     path = Path(path)
     require_regular_file(path)
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"{path}: cannot read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: not TOML: {error}") from error
-    known = {"tasks", "models", "methods", "seeds", "rows", "preset", "hub", "name", "out", "settings", "row"}
-    strange = sorted(set(content) - known)
-    if strange:
-        raise UserError(f"{path}: '{strange[0]}' is not known; known are {', '.join(sorted(known))}")
-    settings = replace(_settings(content.pop("settings", {}), Settings(), path), **(told or {}))
+    with within(path):
+        content = _read_toml(path)
+        known_keys(content, KEYS, "")
+        content = {name: held(value, KEYS[name], name) for name, value in content.items()}
+        settings = _changed(Settings(), content.pop("settings", {}))
+    settings = replace(settings, **(told or {}))
     table = content.pop("row", None)
     given = {name: value for name, value in given.items() if value is not None}
     if "preset" in content and settings != Settings():
@@ -238,25 +258,35 @@ def from_config(path: str | os.PathLike[str], *, told: dict[str, Any] | None = N
     arguments: dict[str, Any] = {**content, **given}
     if table is not None:
         seeds = arguments.get("seeds", SEEDS)
-        arguments["table"] = [_row(entry, seeds, settings, path) for entry in table]
+        with within(path):
+            arguments["table"] = [_row(entry, seeds, settings) for entry in table]
         arguments.pop("methods", None)
     return Study(**arguments, settings=settings)
 
 
-def _settings(content: Any, start: Settings, path: Path) -> Settings:
-    if not isinstance(content, dict):
-        raise UserError(f"{path}: settings is no table; write it as [settings]")
-    known = {one.name for one in fields(Settings)}
-    strange = sorted(set(content) - known)
-    if strange:
-        raise UserError(f"{path}: setting '{strange[0]}' is not known; known are {', '.join(sorted(known))}")
-    return replace(start, **content)
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > MOST_TOML:
+            raise UserError(f"a study is described in less than {MOST_TOML:,} bytes; this is another kind of file")
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"cannot read: {error.strerror}") from error
+    except RecursionError:
+        raise UserError("not TOML that we read: it is nested too deeply") from None
+    except UserError:
+        raise
+    except ValueError as error:  # TOML's and UTF-8's own, a date that is none, a number of thousands of digits
+        raise UserError(f"not TOML: {error}") from error
 
 
-def _row(entry: Any, seeds: int, settings: Settings, path: Path) -> Row:
-    known = {"task", "method", "model", "name", "seeds", "settings", "theirs", "note", "keep_rate"}
-    if not isinstance(entry, dict) or "method" not in entry or set(entry) - known:
-        raise UserError(f"{path}: a [[row]] needs a method, and may have {', '.join(sorted(known))}")
-    own = _settings(entry.get("settings", {}), settings, path)
-    rest = {name: value for name, value in entry.items() if name not in ("task", "settings")}
-    return Row(task=entry.get("task", ""), **{"seeds": seeds, **rest}, settings=own)
+def _changed(settings: Settings, content: dict[str, Any]) -> Settings:
+    known_keys(content, field_names(Settings), "setting ")
+    return replace(settings, **content)
+
+
+def _row(entry: dict[str, Any], seeds: int, settings: Settings) -> Row:
+    known = field_names(Row)
+    if "method" not in entry or set(entry) - known:
+        raise UserError(f"a [[row]] needs a method, and may have {', '.join(sorted(known))}")
+    own = held(entry.get("settings", {}), dict[str, Any], "settings of a [[row]]")
+    return Row(**{"task": "", "seeds": seeds, **entry, "settings": _changed(settings, own)})

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from torch import Tensor
 
 from pocketbert.errors import UserError
 from pocketbert.files import new_file
+from pocketbert.values import Count, held
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ def train(
         learner = groups[number]()
         begin = 0
         if state is not None:
-            learner.load_state(state)
+            _load_state(learner, state, checkpoint)
             begin, state = first_epoch, None
         for epoch in range(begin, epochs):
             started = time.perf_counter()
@@ -225,6 +226,32 @@ def _save(path: Path, outcome: Outcome, group: int, epoch: int, state: dict[str,
         save_file(tensors, part, {"progress": json.dumps(about)})
 
 
+class Saved(TypedDict):
+    """How far a training was."""
+
+    group: Count
+    epoch: Count
+    seconds: float
+    history: tuple[dict[str, float | None], ...]
+    best: tuple[dict[str, float | tuple[Count, ...] | None], ...]
+
+
+def _damaged(path: Path | None, error: Exception) -> UserError:
+    """It was written whole: whoever changed it may want to know, before hours of training are done again."""
+    return UserError(f"{path}: damaged: {error}; remove it, and the same command begins anew")
+
+
+def _load_state(learner: Learner, state: dict[str, Tensor], path: Path | None) -> None:
+    """The state must be that of such a learner. What begins empty, as a curve does, may have become longer."""
+    try:
+        for name, tensor in learner.state().items():
+            if tensor.numel() and state[name].shape != tensor.shape:
+                raise UserError(f"'{name}' has the shape {tuple(state[name].shape)}")
+        learner.load_state(state)
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise _damaged(path, error) from error
+
+
 def _resume(path: Path | None) -> tuple[Outcome, int, int, dict[str, Tensor] | None]:
     """(what is known, the group to go on with, epochs of it that are done, the learner's state)."""
     outcome = Outcome()
@@ -234,15 +261,18 @@ def _resume(path: Path | None) -> tuple[Outcome, int, int, dict[str, Tensor] | N
         with safe_open(path, framework="pt") as file:
             about = json.loads(file.metadata()["progress"])
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 - not a dict
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError):
-        return outcome, 0, 0, None  # written whole or not at all; what cannot be read is from elsewhere: start anew
-    outcome.seconds = about["seconds"]
-    outcome.history = [EpochRecord(**record) for record in about["history"]]
-    outcome.best = {best["seed"]: Best(**{**best, "order": tuple(best["order"])}) for best in about["best"]}
-    for name, tensor in tensors.items():
-        if name.startswith("best/"):
-            _, seed, weight = name.split("/", 2)
-            outcome.weights.setdefault(int(seed), {})[weight] = tensor
+        held(about, Saved, "progress")
+        outcome.seconds = about["seconds"]
+        outcome.history = [EpochRecord(**record) for record in about["history"]]
+        outcome.best = {best["seed"]: Best(**{**best, "order": tuple(best["order"])}) for best in about["best"]}
+        for name, tensor in tensors.items():
+            if name.startswith("best/"):
+                _, seed, weight = name.split("/", 2)
+                outcome.weights.setdefault(int(seed), {})[weight] = tensor
+        if outcome.weights.keys() != outcome.best.keys():
+            raise UserError("the best weights are missing")
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise _damaged(path, error) from error
     state = {name.removeprefix("state/"): tensor for name, tensor in tensors.items() if name.startswith("state/")}
     if not state:
         return outcome, about["group"] + 1, 0, None

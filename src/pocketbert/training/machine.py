@@ -6,17 +6,19 @@ import platform
 import sys
 from collections.abc import Iterator
 from functools import cache
+from typing import Annotated
 
 import torch
 
-from pocketbert.errors import UserError
+from pocketbert.values import Between, held
+
+MOST_THREADS = 1_024  # more than any machine has use for; a hundred thousand end in a segmentation fault
 
 
 @contextlib.contextmanager
 def computing(threads: int | None) -> Iterator[None]:
     """Threads for this block; numbers too small to matter flushed to zero; freed memory kept for the next step."""
-    if threads is not None and threads < 1:
-        raise UserError(f"threads: {threads} is not a whole number of at least 1")
+    held(threads, Annotated[int, Between(1, MOST_THREADS)] | None, "threads")
     before = torch.get_num_threads()
     # Denormal numbers, which Adam's squares are full of, are a hundred times slower to compute with.
     torch.set_flush_denormal(True)

@@ -6,16 +6,18 @@ that two machines do the same thing.
 
 import math
 import os
+import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated, Any
 
 from pocketbert.config import Config
 from pocketbert.errors import UserError
-from pocketbert.training.machine import has_bfloat16
+from pocketbert.heads import HEADS
+from pocketbert.training.machine import MOST_THREADS, has_bfloat16
+from pocketbert.values import Between, Entries, OneOf, field_names, hold_fields, known_keys, shown
 
 POOLINGS = ("pooler", "cls", "mean")
-DEVICES = ("cpu", "cuda")
 HEAD_DROPOUT = 0.1  # BERT's own
 SCRATCH_DROPOUT = 0.3  # without pretraining it is all that holds a model back from learning by heart
 SCHEDULES = ("linear", "constant")
@@ -23,29 +25,36 @@ PRECISIONS = ("float32", "bfloat16", "float64")
 BFLOAT16_PAYS = 256  # width from which products are so large that casting to bfloat16 is worth it
 
 
+Rate = Annotated[float, Between(0.0, 10.0, above=True, below=True)]
+Share = Annotated[float, Between(0.0, 1.0, below=True)]
+Seed = Annotated[int, Between(0, 2**32 - 1)]
+Threads = Annotated[int, Between(1, MOST_THREADS)]
+
+
 @dataclass(frozen=True)
 class Settings:
     """How a model learns a task. None means: derive it."""
 
-    learning_rate: float | tuple[float, ...] | None = None  # several: the best on dev is kept
-    epochs: int | None = None
-    batch_size: int = 32
-    max_length: int = 128  # tokens a text; what is longer is cut, and counted
-    pooling: str | None = None  # pooler: dense+tanh over [CLS]; cls: [CLS]; mean: over the tokens
-    head: str = "linear"
-    dropout: float | None = None  # everywhere; None: as the model's own config says, 0.1 on the head; scratch: 0.3
-    weight_decay: float = 0.01  # on matrices; biases and norms have none
-    warmup: float = 0.1  # share of the steps over which the rate rises from zero
-    schedule: str = "linear"  # linear: falls to zero; constant: stays
-    clip: float = 1.0  # largest gradient norm; 0: no limit
+    learning_rate: Rate | Annotated[tuple[Rate, ...], Entries(1, 100)] | None = None  # several: dev keeps the best
+    epochs: Annotated[int, Between(1, 100_000)] | None = None
+    batch_size: Annotated[int, Between(1, 100_000)] = 32
+    max_length: Annotated[int, Between(1, 100_000)] = 128  # tokens a text; what is longer is cut, and counted
+    pooling: Annotated[str, OneOf(POOLINGS)] | None = None  # pooler: dense+tanh over [CLS]; cls: [CLS]; mean: of tokens
+    head: Annotated[str, OneOf(tuple(HEADS))] = "linear"
+    # everywhere; None: as the model's own config says, 0.1 on the head; scratch: 0.3
+    dropout: Annotated[float, Between(0.0, 0.99, below=True)] | None = None
+    weight_decay: Share = 0.01  # on matrices; biases and norms have none
+    warmup: Share = 0.1  # share of the steps over which the rate rises from zero
+    schedule: Annotated[str, OneOf(SCHEDULES)] = "linear"  # linear: falls to zero; constant: stays
+    clip: Annotated[float, Between(0.0, 1e9)] = 1.0  # largest gradient norm; 0: no limit
     class_weights: bool = False  # weigh each class by the inverse of its share
-    patience: int = 0  # stop after so many epochs without a better dev score; 0: never
+    patience: Annotated[int, Between(0, 100_000)] = 0  # stop after so many epochs without a better dev score; 0: never
     vocabulary: str | None = None  # scratch: a model's name or a vocab.txt; None: learn one
-    vocabulary_size: int = 8_000  # scratch: how many tokens to learn
-    seed: int = 0
+    vocabulary_size: Annotated[int, Between(1, 1_000_000)] = 8_000  # scratch: how many tokens to learn
+    seed: Seed = 0
     device: str = "cpu"
-    precision: str | None = None  # of the products in training; None: bfloat16 where the CPU has it and it pays
-    threads: int | None = None  # None: every core this process may use
+    precision: Annotated[str, OneOf(PRECISIONS)] | None = None  # of the products in training; None: what pays here
+    threads: Threads | None = None  # None: every core this process may use
     # The five ideas, each with its switch (docs/performance.md).
     like_length: bool = True  # batches of like length
     only_cls: bool = True  # the last layer for [CLS] alone, where the pooling allows
@@ -53,33 +62,10 @@ class Settings:
     features: bool = True  # frozen: compute the encoder's features once
 
     def __post_init__(self) -> None:
-        if isinstance(self.learning_rate, list):
-            object.__setattr__(self, "learning_rate", tuple(self.learning_rate))
-        if self.learning_rate == ():
-            raise UserError("learning_rate: an empty list; name at least one rate, or leave it out")
-        for rate in self.rates:
-            _number("learning_rate", rate, above=0.0, below=10.0)
+        hold_fields(self)
         if len(set(self.rates)) != len(self.rates):
             raise UserError(f"learning_rate: {', '.join(map(str, self.rates))} names one rate twice")
-        for name in ("epochs", "batch_size", "max_length", "vocabulary_size", "threads"):
-            value = getattr(self, name)
-            if value is not None:
-                _whole(name, value, least=1)
-        _whole("patience", self.patience, least=0)
-        _whole("seed", self.seed, least=0)
-        if self.seed >= 2**32:
-            raise UserError(f"seed: {self.seed} is too large; at most {2**32 - 1}")
-        if self.device.split(":")[0] not in DEVICES:
-            raise UserError(f"device: {self.device!r} is not known; known are {', '.join(DEVICES)}")
-        for name in ("weight_decay", "warmup"):
-            _number(name, getattr(self, name), least=0.0, below=1.0)
-        _number("clip", self.clip, least=0.0)
-        if self.dropout is not None:
-            _number("dropout", self.dropout, least=0.0, below=0.99)
-        _one_of("pooling", self.pooling, POOLINGS)
-        _one_of("schedule", self.schedule, SCHEDULES)
-        _one_of("precision", self.precision, PRECISIONS)
-        _one_of("head", self.head, ("linear", "two-layer", "bilstm"))
+        known_device(self.device)
 
     @property
     def head_dropout(self) -> float:
@@ -96,10 +82,7 @@ class Settings:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Settings":
-        known = {field.name for field in fields(cls)}
-        strange = sorted(set(values) - known)
-        if strange:
-            raise UserError(f"setting '{strange[0]}' is not known; known are {', '.join(sorted(known))}")
+        known_keys(values, field_names(cls), "setting ")
         return cls(**values)
 
 
@@ -140,6 +123,11 @@ def default_rate(method: str, width: int) -> float:
     return float(f"{round(rate / digit) * digit:.0e}")
 
 
+def known_device(device: str) -> None:
+    if not re.fullmatch(r"cpu|cuda(:\d{1,2})?", device):
+        raise UserError(f"device: {shown(device)} is not known; known are cpu, cuda, cuda:1")
+
+
 def check_device(device: str) -> None:
     """A device that is not there is said before anything is read."""
     if device.startswith("cuda"):
@@ -153,23 +141,3 @@ def usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def _whole(name: str, value: Any, *, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise UserError(f"{name}: {value!r} is not a whole number of at least {least}")
-
-
-def _number(
-    name: str, value: Any, *, least: float = -math.inf, above: float = -math.inf, below: float = math.inf
-) -> None:
-    good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not good or value < least or value <= above or value >= below:
-        bounds = [f"above {above:g}"] if above > -math.inf else [f"at least {least:g}"] if least > -math.inf else []
-        bounds += [f"below {below:g}"] if below < math.inf else []
-        raise UserError(f"{name}: {value!r} is not a number {' and '.join(bounds)}".rstrip())
-
-
-def _one_of(name: str, value: str | None, allowed: tuple[str, ...]) -> None:
-    if value is not None and value not in allowed:
-        raise UserError(f"{name}: {value!r} is not known; known are {', '.join(allowed)}")
