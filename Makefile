@@ -27,7 +27,7 @@ study: .venv/.runs
 	touch $@
 
 test: install
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 test-slow: install
 	$(BIN)/python -m pytest -m slow

@@ -66,7 +66,7 @@ def where_the_time_goes(training: "Training") -> dict[str, float]:
     """Percent of a round's time by group, from torch's profiler (which itself slows small operations down)."""
     learner = training.learner
     plain_step, plain_zero, plain_mask = learner.optimizer.step, learner.optimizer.zero_grad, Dropout.mask
-    plain_tensors = type(learner.encoded).tensors
+    plain_tensors = type(learner.tasks[0].train).tensors
 
     def labelled(label: str, function: Any) -> Any:
         def call(*arguments: Any, **named: Any) -> Any:
@@ -78,13 +78,13 @@ def where_the_time_goes(training: "Training") -> dict[str, float]:
     learner.optimizer.step = labelled(OPTIMISER, plain_step)  # type: ignore[method-assign]
     learner.optimizer.zero_grad = labelled(OPTIMISER, plain_zero)  # type: ignore[method-assign]
     Dropout.mask = labelled(MASKS, plain_mask)  # type: ignore[method-assign]
-    type(learner.encoded).tensors = labelled(LOADING, plain_tensors)  # type: ignore[method-assign]
+    type(learner.tasks[0].train).tensors = labelled(LOADING, plain_tensors)  # type: ignore[method-assign]
     try:
         with profile(activities=[ProfilerActivity.CPU]) as profiler:
             seconds = training.run(1)["seconds"]
     finally:
         learner.optimizer.step, learner.optimizer.zero_grad = plain_step, plain_zero  # type: ignore[method-assign]
-        Dropout.mask, type(learner.encoded).tensors = plain_mask, plain_tensors  # type: ignore[method-assign]
+        Dropout.mask, type(learner.tasks[0].train).tensors = plain_mask, plain_tensors  # type: ignore[method-assign]
     spent: defaultdict[str, float] = defaultdict(float)
     for event in profiler.events():
         spent[group_of(event)] += event.self_cpu_time_total / 1e6

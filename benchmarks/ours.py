@@ -3,7 +3,6 @@
 import os
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +15,26 @@ from pocketbert import Task
 from pocketbert.config import SHAPES
 from pocketbert.dropout import Dropout, seed_dropout
 from pocketbert.encoder import Encoder
-from pocketbert.methods import Job, get_method
-from pocketbert.methods.neural import Finetune, Frozen, NetworkFitted
+from pocketbert.methods import DataSize, NetworkMethod, get_method
+from pocketbert.methods.frozen import Frozen
 from pocketbert.models import load_model
 from pocketbert.training.batches import epoch_batches
-from pocketbert.training.learners import NetworkLearner
-from pocketbert.training.settings import Settings, resolve
+from pocketbert.training.fit import NetworkFitted, make_network
+from pocketbert.training.job import Job, JobTask
+from pocketbert.training.learners import NetworkLearner, TaskTexts
+from pocketbert.training.settings import TrainingSettings
 
 Measured = dict[str, float]
 RATES, SEEDS, EPOCHS = (1e-3, 3e-3, 1e-2), (0, 1, 2, 3, 4), 10  # the frozen comparison's grid
+
+
+def resolved(name: str, model: str | Path, task: Task, told: dict[str, Any] | None = None) -> TrainingSettings:
+    """A method's settings as it derives them."""
+    method = get_method(name)
+    size = DataSize(len(task.train), len(task.labels))
+    settings = method.resolve(method.read(told or {}), load_model(model), size)
+    assert isinstance(settings, TrainingSettings)
+    return settings
 
 
 class Training:
@@ -46,31 +56,24 @@ class Training:
         short_masks: bool = True,
     ) -> None:
         config = SHAPES[shape]
-        self.settings = resolve(Settings(**(settings or {})), "finetune", config)
+        self.settings = resolved("finetune", shape, task, settings)
         method = get_method("finetune")
-        assert isinstance(method, Finetune)
+        assert isinstance(method, NetworkMethod)
         read, limit = tokenizer(), self.settings.max_length
         train, dev = (read(split.texts, max_length=limit) for split in (task.train, task.dev))
         assert task.train.labels is not None
-        network = method.network(Encoder(config, seed=0), self.settings, len(task.labels))
+        network = make_network(method, Encoder(config, seed=0), self.settings, {task.name: len(task.labels)})
         if not short_masks:
             use_torch_dropout(network)
-        self.learner = NetworkLearner(
-            network,
-            method.predicate(network),
-            (train, task.train.labels),
-            dev,
-            len(task.labels),
-            self.settings,
-            self.settings.rates[0],
-        )
+        texts = TaskTexts(task.name, len(task.labels), train, task.train.labels, dev, task.dev.labels)
+        self.learner = NetworkLearner(network, method.trains, [texts], self.settings, self.settings.rates[0])
         if not flat:
             self.learner.optimizer = PlainAdamW(self.learner)  # type: ignore[assignment]
         self.learner.network.train()
         seed_dropout(self.learner.network, 0)
-        lengths = self.learner.encoded.lengths
-        like = self.settings.like_length
-        batches = epoch_batches(lengths, self.settings.batch_size, np.random.default_rng(0), like_length=like)
+        lengths = self.learner.tasks[0].train.lengths
+        like = self.settings.group_by_length
+        batches = epoch_batches(lengths, self.settings.batch_size, np.random.default_rng(0), group_by_length=like)
         self.batches = sorted(batches, key=lambda rows: int(lengths[rows].max()))
         self.rounds = rounds
         self.steps = min(steps or len(self.batches), max(1, len(self.batches) // rounds))
@@ -142,9 +145,9 @@ class FrozenGrid:
     """Every learning rate and seed of a frozen encoder, from texts to chosen heads, with an empty feature cache."""
 
     def __init__(self, folder: Path, task: Task, *, epochs: int = EPOCHS) -> None:
-        model = load_model(folder)
-        settings = resolve(Settings(learning_rate=RATES, epochs=epochs), "frozen", model.config)
-        self.job = Job(task.labels, task.train, task.dev, settings, model=model)
+        self.settings = resolved("frozen", folder, task, {"learning_rate": RATES, "epochs": epochs})
+        of = JobTask(task.name, task.labels, task.train, task.dev)
+        self.job = Job((of,), self.settings, load_model(folder))
 
     def run(self, round_number: int) -> Measured:
         method = get_method("frozen")
@@ -159,8 +162,8 @@ class FrozenGrid:
             del os.environ["POCKETBERT_HOME"]
         else:
             os.environ["POCKETBERT_HOME"] = before
-        assert sum(len(one.history) for one in trained) == len(SEEDS) * len(RATES) * (self.job.settings.epochs or 1)
-        return {"seconds": seconds, "examples": len(self.job.train)}
+        assert sum(len(one.history) for one in trained) == len(SEEDS) * len(RATES) * (self.settings.epochs or 1)
+        return {"seconds": seconds, "examples": len(self.job.task.train)}
 
 
 class Predicting:
@@ -168,11 +171,12 @@ class Predicting:
 
     def __init__(self, task: Task, *, shape: str = "tiny") -> None:
         config = SHAPES[shape]
-        settings = resolve(Settings(), "finetune", config)
+        settings = resolved("finetune", shape, task)
         method = get_method("finetune")
-        assert isinstance(method, Finetune)
-        network = method.network(Encoder(config, seed=0), replace(settings, precision="float32"), len(task.labels))
-        self.fitted = NetworkFitted(network, tokenizer(), settings, whole=True)
+        assert isinstance(method, NetworkMethod)
+        network = make_network(method, Encoder(config, seed=0), settings, {task.name: len(task.labels)})
+        of = JobTask(task.name, task.labels, task.train)
+        self.fitted = NetworkFitted(network, tokenizer(), settings, method.trains, of)
         self.texts = list(task.test.texts)
         self.fitted.probabilities(self.texts[:64])
 

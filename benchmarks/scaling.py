@@ -16,12 +16,13 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import data
+from benchmarks.ours import resolved
 from benchmarks.report import align, machine_facts
 from pocketbert import Task, load_task
-from pocketbert.methods import Job, get_method
+from pocketbert.methods import get_method
 from pocketbert.models import load_model
+from pocketbert.training.job import Job, JobTask
 from pocketbert.training.machine import computing
-from pocketbert.training.settings import Settings, resolve
 
 GOAL = 2.2
 THREADS = 2
@@ -29,10 +30,9 @@ THREADS = 2
 
 def seconds_to_train(task: Task, rows: int, folder: Path) -> float:
     """One epoch over so many phrases, drawn at random."""
-    model = load_model(folder)
-    settings = resolve(Settings(epochs=1, threads=THREADS), "finetune", model.config)
+    settings = resolved("finetune", folder, task, {"epochs": 1, "threads": THREADS})
     chosen = np.random.default_rng(0).permutation(len(task.train))[:rows]
-    job = Job(task.labels, task.train.take(chosen), None, settings, model=model)
+    job = Job((JobTask(task.name, task.labels, task.train.take(chosen)),), settings, load_model(folder))
     started = time.perf_counter()
     get_method("finetune").fit(job)
     return time.perf_counter() - started

@@ -30,7 +30,7 @@ from pocketbert.training.machine import has_bfloat16
 
 THREADS = 2
 TRIALS = 3 * 5 * 10  # of the frozen comparison: learning rates x seeds x epochs
-OFF = {"like_length": False, "only_cls": False, "slice": False, "precision": "float32"}
+OFF = {"group_by_length": False, "only_cls": False, "vocabulary_slice": False, "precision": "float32"}
 
 
 @dataclass(frozen=True)
@@ -181,9 +181,9 @@ def ideas(plan: Plan, shape: str, plain: Worker, ours: Worker) -> list[dict[str,
     ]
     settings: dict[str, Any] = dict(OFF)
     for name, what in (
-        ("like_length", "batches of like length"),
+        ("group_by_length", "batches of like length"),
         ("only_cls", "last layer for [CLS] alone"),
-        ("slice", "vocabulary slice"),
+        ("vocabulary_slice", "vocabulary slice"),
     ):
         settings = settings | {name: True}
         rows.append((f"+ {what}", ours, {"settings": settings}))

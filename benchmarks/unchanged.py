@@ -2,7 +2,7 @@
 
     python -m benchmarks.unchanged record before.json
     …
-    python -m benchmarks.unchanged compare before.json
+    python -m benchmarks.unchanged compare before.json [after.json]     (after.json: keep what was found)
 
 Every method on three models and two tasks, heads, poolings and rates, a small study and a short pretraining, all in
 one thread: predictions, trained weights and the study's table, as hashes. Weights are compared by content and shape,
@@ -117,8 +117,7 @@ def record(say: Callable[[str], None] = print) -> dict[str, Any]:
         wanted = ["--models", "pocket-tiny,tiny", "--seeds", "2", "--epochs", "2", "--workers", "2"]
         command("study", str(tasks["single"]), *wanted, "--out", str(out))
         lines = list(csv.DictReader((out / "results.csv").open(encoding="utf-8")))
-        untimed = [{k: v for k, v in line.items() if "second" not in k and "memory" not in k} for line in lines]
-        found["study"] = untimed
+        found["study"] = lines
         write_random_text(folder / "text.jsonl", documents=200, words=800)
         model = folder / "model"
         budget = ["--steps", "50", "--checkpoints", "5", "--batch-size", "8", "--vocabulary-size", "500"]
@@ -146,9 +145,16 @@ def _renamed(argument: str, flags: dict[str, str]) -> str:
     return argument
 
 
+def _lasting(row: dict[str, str]) -> dict[str, str]:
+    """A row of results.csv without times, memory, and the key in the run's name."""
+    timed = {name: value for name, value in row.items() if "second" not in name and "memory" not in name}
+    return {**timed, "folder": row["folder"].rpartition("-")[0]}
+
+
 def compare(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     """What differs, a line each."""
     lines = []
+    before, after = ({**one, "study": [_lasting(row) for row in one["study"]]} for one in (before, after))
     for name in before.keys() | after.keys():
         old, new = before.get(name), after.get(name)
         if old != new:
@@ -160,6 +166,8 @@ def compare(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
 if __name__ == "__main__":
     what, path = sys.argv[1], Path(sys.argv[2])
     now = record(lambda line: print(line, file=sys.stderr))
+    if len(sys.argv) > 3:
+        Path(sys.argv[3]).write_text(json.dumps(now, indent=1), encoding="utf-8")
     if what == "record":
         path.write_text(json.dumps(now, indent=1), encoding="utf-8")
     else:

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from benchmarks.report import align
 from pocketbert.study import Row, Study
-from pocketbert.training.settings import Settings
 
 RUNS = 8
 GOAL = 1.8
@@ -22,7 +21,7 @@ GOAL = 1.8
 
 def seconds(workers: int, rows: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
-        table = [Row("movies", "scratch", "tiny", Settings(), seeds=RUNS)]
+        table = [Row("movies", "scratch", "tiny", seeds=RUNS)]
         study = Study("movies", table=table, rows=rows, out=Path(folder) / "study")
         started = time.perf_counter()
         study.run(workers)

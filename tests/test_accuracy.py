@@ -6,11 +6,10 @@ from pocketbert.errors import UserError
 from pocketbert.evaluate import evaluate_run
 from pocketbert.runs import load_run
 from pocketbert.study import Row, Study
-from pocketbert.training.settings import Settings
 
 pytestmark = pytest.mark.slow
 
-LONG = Settings(max_length=512, batch_size=8, epochs=3)
+LONG = {"max_length": 512, "batch_size": 8, "epochs": 3}
 ROWS = [
     Row("cfimdb", "finetune", "minilm-l6", LONG, seeds=1),
     Row("sst5", "finetune", "minilm-l6", seeds=1),

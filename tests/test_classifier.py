@@ -17,8 +17,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from pocketbert import models
 from pocketbert.classifier import Classifier
 from pocketbert.errors import UserError
+from pocketbert.methods import get_method
 from pocketbert.models import usual_model
-from pocketbert.training.settings import Settings
+from pocketbert.training.settings import TrainingSettings
 
 GOOD, BAD = ("fine", "lovely", "warm", "clever", "bright"), ("dull", "awful", "cold", "clumsy", "grey")
 THINGS = ("film", "plot", "cast", "scene", "score", "ending")
@@ -26,7 +27,7 @@ TEXTS = [f"a {word} {thing}" for thing in THINGS for words in zip(GOOD, BAD, str
 LABELS = ["good" if text.split()[1] in GOOD else "bad" for text in TEXTS]
 PAIRS = [(text, f"the {text.split()[2]} is {'liked' if row % 3 else 'hated'}") for row, text in enumerate(TEXTS)]
 
-QUICK = {"vocabulary_size": 200, "max_length": 16, "threads": 1, "batch_size": 8}
+QUICK = {"options": {"vocabulary_size": 200}, "max_length": 16, "threads": 1, "batch_size": 8}
 
 
 def scratch(**settings) -> Classifier:
@@ -125,7 +126,7 @@ def test_scikit_learns_checks_fail_only_where_they_fit_numbers():
     "settings",
     [
         {"method": "tfidf"},
-        {"method": "scratch", "learning_rate": 1e-3, "epochs": 1, "vocabulary_size": 200, "threads": 1},
+        {"method": "scratch", "learning_rate": 1e-3, "epochs": 1, "options": {"vocabulary_size": 200}, "threads": 1},
     ],
     ids=["tfidf", "scratch"],
 )
@@ -143,12 +144,58 @@ def test_it_is_known_as_a_classifier_of_text():
 # -- the constructor ---------------------------------------------------------------------------------------------------
 
 
-def test_its_arguments_are_those_of_settings_with_the_same_defaults():
+def test_its_arguments_are_the_common_settings_with_the_same_defaults():
     arguments = inspect.signature(Classifier).parameters
-    for field in fields(Settings):
-        assert arguments[field.name].default == field.default, field.name
-        assert arguments[field.name].kind is inspect.Parameter.KEYWORD_ONLY
-    assert set(arguments) - {field.name for field in fields(Settings)} == {"model", "method", "verbose"}
+    common = {field.name: field.default for field in fields(TrainingSettings)}
+    for name, default in common.items():
+        assert arguments[name].default == default, name
+        assert arguments[name].kind is inspect.Parameter.KEYWORD_ONLY
+    assert set(arguments) - set(common) == {"model", "method", "start", "options", "verbose"}
+
+
+def test_options_are_for_one_method_and_can_be_cloned_searched_and_changed_one_by_one():
+    classifier = scratch(options={"vocabulary_size": 150})
+    assert classifier.get_params()["options__vocabulary_size"] == 150
+    assert "options__vocabulary_size" not in classifier.get_params(deep=False)
+    copy = clone(classifier)
+    assert copy.options == {"vocabulary_size": 150}
+    copy.set_params(options__vocabulary_size=120, epochs=2)
+    assert (copy.options, copy.epochs) == ({"vocabulary_size": 120}, 2)
+    assert classifier.options == {"vocabulary_size": 150}
+    search = GridSearchCV(scratch(), {"options__vocabulary_size": [100, 200]}, cv=2).fit(TEXTS, LABELS)
+    assert search.best_params_["options__vocabulary_size"] in (100, 200)
+    assert len(search.best_estimator_.fitted_.tokenizer) <= search.best_params_["options__vocabulary_size"]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"vocabulary_sise": 10}, "'vocabulary_sise' is not known; known are .*vocabulary_size"),
+        ({"vocabulary_size": "many"}, "vocabulary_size: 'many' is not a whole number"),
+        ({"epochs": 3}, "options: epochs is an argument of its own"),
+        (["vocabulary_size"], "options: .* is not an object"),
+    ],
+)
+def test_a_wrong_option_is_named_in_fit(options, says):
+    with pytest.raises(UserError, match=says):
+        scratch(options=options).fit(TEXTS, LABELS)
+
+
+def test_a_run_is_a_start_and_brings_its_pooling_and_what_it_has_seen(tmp_path):
+    from pocketbert.runs import train_run
+    from pocketbert.tasks import Split, Task
+
+    targets = np.array([label == "good" for label in LABELS], dtype=np.int64)
+    split = Split(TEXTS, None, targets)
+    task = Task("things", ("bad", "good"), {"train": split, "dev": split}, pair=False)
+    told = {"epochs": 1, "vocabulary_size": 200, "max_length": 16, "threads": 1, "pooling": "cls"}
+    run = train_run(task, "scratch", tmp_path / "run", model="tiny", settings=told)
+    given = {"max_length": 16, "threads": 1, "epochs": 1, "learning_rate": 1e-3}
+    classifier = Classifier(start=tmp_path / "run", **given).fit(TEXTS, LABELS)
+    assert classifier.settings_.pooling == "cls"
+    assert classifier.fitted_.tokenizer.tokens == run.fitted().tokenizer.tokens
+    with pytest.raises(UserError, match="both say what to start from"):
+        Classifier("tiny", start=tmp_path / "run").fit(TEXTS, LABELS)
 
 
 def test_the_constructor_only_stores_and_clone_copies_it():
@@ -167,13 +214,13 @@ def test_a_setting_that_cannot_be_is_named_in_fit():
 
 
 def test_without_a_name_the_best_model_at_hand_is_taken(monkeypatch, minilm):
-    assert usual_model("scratch") == "tiny"
-    assert usual_model("finetune") in ("pocket-mini", "pocket-tiny", minilm)
+    assert get_method("scratch").usual_model() == "tiny"
+    assert get_method("finetune").usual_model() in ("pocket-mini", "pocket-tiny", minilm)
     monkeypatch.setattr("pocketbert.models.PRETRAINED", ("pocket-none", minilm))
-    assert usual_model("finetune") == minilm
+    assert usual_model() == minilm
     monkeypatch.setattr("pocketbert.models.PRETRAINED", ("pocket-none",))
     with pytest.raises(UserError, match="no pretrained model is at hand.*pip install"):
-        usual_model("finetune")
+        usual_model()
 
 
 # -- labels and texts, as people have them -----------------------------------------------------------------------------
@@ -362,7 +409,10 @@ def test_the_random_numbers_and_threads_of_others_are_left_alone(method):
         return np.random.get_state()[1].tobytes(), np.random.get_state()[2], torch.get_rng_state().tolist()  # noqa: NPY002
 
     before, threads = ambient(), torch.get_num_threads()
-    Classifier("tiny", method, **{**QUICK, "threads": 2}, epochs=1).fit(TEXTS, LABELS).predict(TEXTS)
+    options = QUICK["options"] if method == "scratch" else None
+    Classifier("tiny", method, **{**QUICK, "options": options, "threads": 2}, epochs=1).fit(TEXTS, LABELS).predict(
+        TEXTS
+    )
     assert ambient() == before
     assert torch.get_num_threads() == threads
 
@@ -404,7 +454,7 @@ def test_a_pretrained_model_learns_from_forty_texts(method, minilm):
 
 
 def test_a_shape_has_nothing_to_fine_tune():
-    with pytest.raises(UserError, match="use method scratch, or a pretrained model"):
+    with pytest.raises(UserError, match="starts from a shape \\(scratch\\), or a pretrained model"):
         Classifier("tiny").fit(TEXTS, LABELS)
 
 
@@ -415,7 +465,7 @@ def test_a_shape_has_nothing_to_fine_tune():
         ({"model": 5}, "model: 5 is not text"),
         ({"method": "majority", "threads": 10**6}, "threads: 1000000 is not a whole number from 1 to 1,024"),
         ({"method": "majority", "learning_rate": {"a": 1}}, "learning_rate: the object"),
-        ({"method": "majority", "vocabulary": 3}, "vocabulary: 3 is not text"),
+        ({"method": "scratch", "options": {"vocabulary": 3}}, "vocabulary: 3 is not text"),
         ({"method": "majority", "class_weights": "no"}, "class_weights: 'no' is not true or false"),
         ({"method": "majority", "device": None}, "device: None is not text"),
     ],

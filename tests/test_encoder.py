@@ -185,7 +185,7 @@ def test_an_unknown_head_is_refused_with_the_known_ones():
         ({"heads": True}, "num_attention_heads.*whole number"),
         ({"activation": "mish"}, "hidden_act.*'mish' is not known"),
         ({"dropout": 1.5}, "hidden_dropout_prob.*outside"),
-        ({"norm_epsilon": float("nan")}, "layer_norm_eps.*not a number"),
+        ({"norm_epsilon": float("nan")}, "layer_norm_eps.*nan is outside 0 to 1"),
         ({"padding_id": 40_000}, "pad_token_id.*not a row"),
     ],
 )

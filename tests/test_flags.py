@@ -28,7 +28,7 @@ TABLE = "text,label\n" + "".join(f"a good film {i},yes\nthe bad film {i},no\n" f
 )
 def test_an_absurd_setting_is_one_line(tmp_path, flag, value, says):
     (tmp_path / "data.csv").write_text(TABLE)
-    done = run("train", tmp_path / "data.csv", "--method", "majority", "--out", tmp_path / "run", flag, value)
+    done = run("train", tmp_path / "data.csv", "--method", "scratch", "--out", tmp_path / "run", flag, value)
     assert done.returncode == 2, done
     assert done.stderr.startswith("error: ")
     assert says in done.stderr

@@ -20,9 +20,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from pocketbert.cli import app
+from pocketbert.methods import list_methods
 from pocketbert.study.plan import Row
 from pocketbert.study.study import KEYS
-from pocketbert.training.settings import Settings
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs fork and pidfd_open")
 
@@ -144,7 +144,12 @@ changes = st.lists(st.tuples(paths, anything | not_finite | st.just(...)), min_s
 
 # -- study.toml ------------------------------------------------------------------------------------------------------
 
-setting_tables = st.dictionaries(st.sampled_from([one.name for one in fields(Settings)]), plain | anything, max_size=3)
+SETTINGS = sorted({one.name for method in list_methods().values() for one in fields(method.settings)})
+setting_tables = st.dictionaries(
+    st.sampled_from(SETTINGS),
+    plain | anything,
+    max_size=3,
+)
 row_tables = st.dictionaries(st.sampled_from([one.name for one in fields(Row)]), anything, max_size=3).map(
     lambda row: {"method": "majority", **row}
 )

@@ -1,5 +1,6 @@
 """The house itself: imports go one way, modules stay small, what is promised to strangers is there."""
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -50,3 +51,30 @@ def test_every_dependency_is_explained():
         name = line.split(">=")[0].split("==")[0]
         assert f"`{name}`" in text, f"{name} is not in docs/dependencies.md"
         assert f"\n{name.lower().replace('_', '-')}==" in pins, f"{name} is not pinned in constraints.txt"
+
+
+def test_no_code_asks_for_a_method_or_a_head_by_its_name():
+    """What differs from one to the next is said by the method or the head itself. Names stand in a method's own file,
+    the registry's order, published tables, the list of heads; and one schedule is called like a head."""
+    from pocketbert.config import HEADS
+    from pocketbert.methods import list_methods
+
+    methods, found = set(list_methods()), []
+    for path in MODULES:
+        name = path.relative_to(REPOSITORY / "src" / "pocketbert").as_posix()
+        if name.startswith("study/presets/") or name == "methods/base.py":
+            continue
+        allowed = {name.removeprefix("methods/").removesuffix(".py")} if name.startswith("methods/") else set()
+        allowed |= {"config.py": set(HEADS), "training/settings.py": {"linear"}}.get(name, set())
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and node.value in (methods | set(HEADS)) - allowed:
+                found.append(f"{name}:{node.lineno}: {node.value!r}")
+    assert found == []
+
+
+def test_the_page_about_methods_is_what_the_command_prints():
+    from pocketbert.cli.methods import as_markdown
+    from pocketbert.methods import list_methods
+
+    page = (REPOSITORY / "docs" / "methods.md").read_text(encoding="utf-8")
+    assert as_markdown(list_methods()) in page, "make it again: pocketbert methods --markdown"

@@ -17,7 +17,6 @@ _WHERE = {
     "Tokenizer": "pocketbert.tokenizer",
     "UserError": "pocketbert.errors",
     "PretrainingSettings": "pocketbert.pretraining",
-    "Settings": "pocketbert.training.settings",
     "check_task": "pocketbert.tasks",
     "encode": "pocketbert.vectors",
     "evaluate_run": "pocketbert.evaluate",

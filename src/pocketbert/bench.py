@@ -14,17 +14,25 @@ import torch
 
 from pocketbert.config import SHAPES, Config
 from pocketbert.encoder import Encoder
-from pocketbert.methods.neural import NetworkFitted
+from pocketbert.methods import SHAPE, DataSize, list_methods
+from pocketbert.models import load_model
 from pocketbert.tasks import Task
 from pocketbert.tokenizer import Tokenizer
 from pocketbert.training.batches import epoch_batches
-from pocketbert.training.learners import NetworkLearner, fresh_head
+from pocketbert.training.fit import NetworkFitted
+from pocketbert.training.job import JobTask
+from pocketbert.training.learners import NetworkLearner, TaskTexts, fresh_head
 from pocketbert.training.machine import computing
-from pocketbert.training.network import Network
-from pocketbert.training.settings import Settings, resolve, usable_cores
+from pocketbert.training.network import Network, Part
+from pocketbert.training.settings import TrainingSettings, usable_cores
 
-PLAIN = {"like_length": False, "only_cls": False, "slice": False, "precision": "float32"}
+PLAIN = {"group_by_length": False, "only_cls": False, "vocabulary_slice": False, "precision": "float32"}
 ROUNDS = 3  # of each side, alternating
+
+
+def everything(part: Part) -> bool:
+    """A filter that lets everything train."""
+    return True
 
 
 def bench(
@@ -50,7 +58,10 @@ def bench(
 
 def _measure(size: str, task: Task, tokenizer: Tokenizer, threads: int, steps: int) -> dict[str, Any]:
     config = Config(**{**vars(SHAPES[size]), "vocabulary": len(tokenizer), "padding_id": tokenizer.padding_id})
-    ours = resolve(Settings(threads=threads), "scratch", config)
+    method = next(method for method in list_methods().values() if method.starts_from == SHAPE)
+    start = replace(load_model(size), config=config)
+    ours = method.resolve(method.read({"threads": threads}), start, DataSize(len(task.train), len(task.labels)))
+    assert isinstance(ours, TrainingSettings)
     sides = {
         name: _stepper(config, task, tokenizer, settings)
         for name, settings in (("plain", replace(ours, **PLAIN)), ("ours", ours))  # type: ignore[arg-type]
@@ -61,8 +72,9 @@ def _measure(size: str, task: Task, tokenizer: Tokenizer, threads: int, steps: i
     for _ in range(ROUNDS):
         for name, step in sides.items():
             speeds[name].append(step(steps))
-    network = Network(Encoder(config), fresh_head(ours, config.width, len(task.labels)), ours.pooling or "pooler")
-    fitted = NetworkFitted(network, tokenizer, ours, whole=True)
+    heads = {task.name: fresh_head(ours, config.width, len(task.labels))}
+    network = Network(Encoder(config), heads, ours.pooling or "pooler")
+    fitted = NetworkFitted(network, tokenizer, ours, everything, JobTask(task.name, task.labels, task.train))
     texts = (task.dev.texts * (1 + 1_000 // len(task.dev)))[:1_000]
     fitted.probabilities(texts[:100], None)
     started = time.perf_counter()
@@ -77,25 +89,21 @@ def _measure(size: str, task: Task, tokenizer: Tokenizer, threads: int, steps: i
     }
 
 
-def _stepper(config: Config, task: Task, tokenizer: Tokenizer, settings: Settings) -> Callable[[int], float]:
+def _stepper(config: Config, task: Task, tokenizer: Tokenizer, settings: TrainingSettings) -> Callable[[int], float]:
     """A function that trains so many batches and says how many examples a second that was."""
-    network = Network(
-        Encoder(config),
-        fresh_head(settings, config.width, len(task.labels)),
-        settings.pooling or "pooler",
-        only_cls=settings.only_cls,
-    )
+    heads = {task.name: fresh_head(settings, config.width, len(task.labels))}
+    network = Network(Encoder(config), heads, settings.pooling or "pooler", only_cls=settings.only_cls)
     assert task.train.labels is not None
     encoded = tokenizer(task.train.texts, max_length=settings.max_length)
     rate = settings.rates[0]
-    made = NetworkLearner(
-        network, lambda name: True, (encoded, task.train.labels), None, len(task.labels), settings, rate
-    )
+    texts = TaskTexts(task.name, len(task.labels), encoded, task.train.labels)
+    made = NetworkLearner(network, everything, [texts], settings, rate)
     network.train()
     random = np.random.default_rng(0)
 
     def batches() -> list[np.ndarray]:
-        return epoch_batches(made.encoded.lengths, settings.batch_size, random, like_length=settings.like_length)
+        lengths = made.tasks[0].train.lengths
+        return epoch_batches(lengths, settings.batch_size, random, group_by_length=settings.group_by_length)
 
     waiting = batches()
 

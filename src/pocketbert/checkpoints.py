@@ -18,7 +18,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from pocketbert.config import MOST_TENSORS, Config
-from pocketbert.encoder import Encoder, initialise
+from pocketbert.encoder import Encoder, initialise, is_added
 from pocketbert.errors import UserError, quote
 from pocketbert.files import new_folder, read_json, recover, require_regular_file, write_json, write_text
 from pocketbert.heads import Pretraining
@@ -75,8 +75,9 @@ def name_map(module: nn.Module) -> dict[str, tuple[str, ...]]:
         modules.update(_PRETRAINING)
     named = {}
     for parameter, _ in module.named_parameters():
-        owner, _, last = parameter.rpartition(".")
-        named[parameter] = tuple(f"{theirs}.{last}" for theirs in modules[owner])
+        if not is_added(parameter):  # what a method put into a slot is no part of BERT
+            owner, _, last = parameter.rpartition(".")
+            named[parameter] = tuple(f"{theirs}.{last}" for theirs in modules[owner])
     return named
 
 

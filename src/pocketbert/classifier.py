@@ -17,15 +17,19 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from pocketbert.config import HEADS
 from pocketbert.errors import UserError
-from pocketbert.methods import Job, get_method
-from pocketbert.models import Model, load_model, usual_model
+from pocketbert.methods import DEFAULT, DataSize, Method, get_method
+from pocketbert.runs import load_start
+from pocketbert.start import Start
 from pocketbert.tasks import Split, cut_split
+from pocketbert.training.job import Job, JobTask
 from pocketbert.training.loop import Progress
 from pocketbert.training.machine import computing
-from pocketbert.training.settings import Settings, resolve
+from pocketbert.training.settings import SCHEDULES, TrainingSettings
 from pocketbert.values import held
 
+INSIDE = "options__"
 HELD_OUT = 0.1  # share of the training texts on which epoch and rate are chosen
 
 
@@ -35,11 +39,15 @@ class Classifier(ClassifierMixin, BaseEstimator):
     Args:
         model: a name that `pocketbert models` lists, a folder, or `owner/model` on the Hub; None: the best at hand.
         method: what `pocketbert methods` lists.
+        start: the folder of a finished run to start from, instead of a model.
         learning_rate: a number, or a list to choose from; None: derived from the model's size.
+        options: what only this method reads, by name, such as {"vocabulary_size": 5_000} for scratch.
         verbose: a line on standard error for each epoch.
 
-    The other arguments are those of `Settings`. Randomness comes from `seed` alone. In several processes
-    (`cross_val_score(…, n_jobs=2)`), `threads=1` keeps them from competing for cores.
+    The other arguments are settings that most methods read (`pocketbert train --help` says what each is); a method that
+    does not read one ignores it, so that methods can be compared by changing `method` alone. `options` can be searched
+    like the rest: `set_params(options__vocabulary_size=5_000)`. Randomness comes from `seed` alone. In several
+    processes (`cross_val_score(…, n_jobs=2)`), `threads=1` keeps them from competing for cores.
 
     After `fit`: `classes_`; `pair_`: learnt from pairs?; `best_`: the learning_rate and epoch that were kept, and their
     dev_accuracy (empty for a method that has none); `history_`: one dict an epoch and rate; `rows_`: how many texts
@@ -50,41 +58,38 @@ class Classifier(ClassifierMixin, BaseEstimator):
     def __init__(
         self,
         model: str | os.PathLike[str] | None = None,
-        method: str = "finetune",
+        method: str = DEFAULT,
         *,
+        start: str | os.PathLike[str] | None = None,
         learning_rate: float | Sequence[float] | None = None,
         epochs: int | None = None,
         batch_size: int = 32,
         max_length: int = 128,
         pooling: str | None = None,
-        head: str = "linear",
+        head: str = HEADS[0],
         dropout: float | None = None,
         weight_decay: float = 0.01,
         warmup: float = 0.1,
-        schedule: str = "linear",
+        schedule: str = SCHEDULES[0],
         clip: float = 1.0,
         class_weights: bool = False,
         patience: int = 0,
-        vocabulary: str | None = None,
-        vocabulary_size: int = 8_000,
         seed: int = 0,
         device: str = "cpu",
         precision: str | None = None,
         threads: int | None = None,
-        like_length: bool = True,
+        group_by_length: bool = True,
         only_cls: bool = True,
-        slice: bool = True,
-        features: bool = True,
+        options: Mapping[str, Any] | None = None,
         verbose: bool = False,
     ) -> None:
-        self.model, self.method, self.verbose = model, method, verbose
+        self.model, self.method, self.start, self.options, self.verbose = model, method, start, options, verbose
         self.learning_rate, self.epochs, self.batch_size = learning_rate, epochs, batch_size
         self.max_length, self.pooling, self.head, self.dropout = max_length, pooling, head, dropout
         self.weight_decay, self.warmup, self.schedule, self.clip = weight_decay, warmup, schedule, clip
         self.class_weights, self.patience = class_weights, patience
-        self.vocabulary, self.vocabulary_size = vocabulary, vocabulary_size
         self.seed, self.device, self.precision, self.threads = seed, device, precision, threads
-        self.like_length, self.only_cls, self.slice, self.features = like_length, only_cls, slice, features
+        self.group_by_length, self.only_cls = group_by_length, only_cls
 
     def fit(self, X: Any, y: Any, dev: tuple[Any, Any] | None = None) -> "Classifier":
         """Learn from texts, or (text, text) pairs, and their labels.
@@ -101,21 +106,22 @@ class Classifier(ClassifierMixin, BaseEstimator):
         train = _labelled(read_texts(X), targets)
         given = None if dev is None else self._given_dev(dev, train, classes)
         kind = get_method(self.method)
-        model = load_model(self.model or usual_model(self.method)) if kind.needs_model else None
-        settings = self._settings(model)
-        if given is None and kind.needs_model and len(settings.rates) * (settings.epochs or 1) > 1:
+        start = self._start(kind)
+        size = DataSize(len(train), len(classes))
+        settings = kind.resolve(kind.read(self._told(kind)), start, size)
+        if given is None and settings.choices > 1:
             train, given = _hold_out(train, settings.seed)
         report = _say if self.verbose else None
-        names = tuple(str(label) for label in classes)
+        task = JobTask("y", tuple(str(label) for label in classes), train, given)
         with computing(settings.threads):
-            trained = kind.fit(Job(names, train, given, settings, model, report=report))
+            trained = kind.fit(Job((task,), settings, start, report=report))
         self.classes_ = classes
         self.pair_ = train.seconds is not None
         self.best_ = trained.best
-        self.history_ = [vars(record) for record in trained.history]
+        self.history_ = [record.to_dict() for record in trained.history]
         self.rows_ = {"train": len(train), "dev": 0 if given is None else len(given)}
         self.settings_ = settings
-        self.model_ = None if model is None else model.name
+        self.model_ = None if start is None else start.name
         self.fitted_ = trained.fitted
         return self
 
@@ -145,10 +151,36 @@ class Classifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.two_d_array = False  # of numbers, as the tag is meant; two columns of text are pairs
         return tags
 
-    def _settings(self, model: Model | None) -> Settings:
-        asked = Settings(**{field.name: _plain(getattr(self, field.name)) for field in fields(Settings)})
-        own_pooling = "pooler" if model is None or self.method == "scratch" else model.pooling
-        return resolve(asked, self.method, None if model is None else model.config, pooling=own_pooling)
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments; `deep`: also each of `options`, as options__NAME."""
+        options = self.options if deep and isinstance(self.options, Mapping) else {}
+        inside = {f"{INSIDE}{name}": value for name, value in options.items()}
+        return {**super().get_params(deep=deep), **inside}
+
+    def set_params(self, **params: Any) -> "Classifier":
+        """Change arguments; options__NAME changes one of `options`."""
+        inside = {name.removeprefix(INSIDE): value for name, value in params.items() if name.startswith(INSIDE)}
+        super().set_params(**{name: value for name, value in params.items() if not name.startswith(INSIDE)})
+        if inside:
+            self.options = {**(self.options or {}), **inside}
+        return self
+
+    def _start(self, kind: Method) -> Start | None:
+        if self.model is not None and self.start is not None:
+            raise UserError("model and start: both say what to start from; give one of them")
+        given = self.model or self.start
+        return load_start(given or kind.usual_model() or "") if kind.needs_model else None
+
+    def _told(self, kind: Method) -> dict[str, Any]:
+        """The settings that this method reads, and all options, which it must."""
+        common = {field.name: _plain(getattr(self, field.name)) for field in fields(TrainingSettings)}
+        TrainingSettings(**common)  # wrong is wrong, read or not
+        told = {name: value for name, value in common.items() if kind.reads(name)}
+        options = held(self.options, dict[str, Any] | None, "options") or {}
+        twice = sorted(set(options) & set(common))
+        if twice:
+            raise UserError(f"options: {twice[0]} is an argument of its own; give it there")
+        return {**told, **{name: _plain(value) for name, value in options.items()}}
 
     def _given_dev(self, dev: tuple[Any, Any], train: Split, classes: np.ndarray) -> Split:
         if not isinstance(dev, tuple | list) or len(dev) != 2:

@@ -26,6 +26,7 @@ HUGGING_FACE_NAMES = {
 }
 REQUIRED = ("vocabulary", "width", "layers", "heads", "inner")
 
+HEADS = ("linear", "two-layer", "bilstm")  # classifiers on an encoder, by name; heads.py has them
 ACTIVATIONS = ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish", "tanh")
 
 # Far above any BERT there is, far below what would exhaust a machine before the weights are even looked at.

@@ -7,7 +7,7 @@ its input, and the sum is normalised.
 Shapes at the end of a line: B sentences, T tokens, H width, A heads, D = H / A width of a head, F feed-forward.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -32,6 +32,9 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "swish": F.silu,
     "tanh": torch.tanh,
 }
+
+
+SLOTS = ("after_attention", "after_feed_forward", "projection")  # of a layer or its attention; empty in plain BERT
 
 
 @dataclass
@@ -78,6 +81,7 @@ class Attention(nn.Module):
         self.query_key_value = nn.Linear(config.width, 3 * config.width)
         self.output = nn.Linear(config.width, config.width)
         self.dropout = Dropout(config.attention_dropout)
+        self.projection: nn.Module | None = None  # a method's own: (weight, bias) → the ones to compute with
 
     def forward(
         self,
@@ -90,7 +94,7 @@ class Attention(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         if only_first:
             return self.for_the_first(x, mask)
-        parts = self.query_key_value(x).chunk(3, dim=-1)  # 3 of (B, T, H)
+        parts = F.linear(x, *self.projections()).chunk(3, dim=-1)  # 3 of (B, T, H)
         query, key, value = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in parts)  # (B, A, T, D)
         # In bfloat16 torch's own attention is several times slower backward than the formula.
         by_formula = self.training and (self.dropout.p > 0 or query.dtype == torch.bfloat16)
@@ -101,6 +105,11 @@ class Attention(nn.Module):
         together = mixed.transpose(1, 2).flatten(2)  # (B, T, H)
         return self.output(together if places is None else at_places(together, places)), attention_map
 
+    def projections(self) -> tuple[Tensor, Tensor]:
+        """The stacked weight (3H, H) and bias (3H) of query, key and value; LoRA, for one, changes them here."""
+        weight, bias = self.query_key_value.weight, self.query_key_value.bias
+        return (weight, bias) if self.projection is None else self.projection(weight, bias)
+
     def for_the_first(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """The same for the first token's query alone, without making a key and a value for every token.
 
@@ -108,8 +117,9 @@ class Attention(nn.Module):
         softmax; and Σ pₜ(Vxₜ + v) = V Σ pₜxₜ + v Σ pₜ. So the two matrices are applied
         once a sentence, not once a token.
         """
-        weights = self.query_key_value.weight.unflatten(0, (3, self.heads, -1))  # (3, A, D, H)
-        bias = self.query_key_value.bias.unflatten(0, (3, self.heads, -1))  # (3, A, D)
+        weights, bias = (
+            part.unflatten(0, (3, self.heads, -1)) for part in self.projections()
+        )  # (3, A, D, H), (3, A, D)
         query = torch.einsum("bh,adh->abd", x[:, 0], weights[0]) + bias[0][:, None]  # (A, B, D)
         asked = (query @ weights[1]).transpose(0, 1)  # (B, A, H)
         scores = asked @ x.transpose(1, 2) * query.shape[-1] ** -0.5  # (B, A, T)
@@ -139,7 +149,12 @@ def attend_by_formula(
 
 
 class Layer(nn.Module):
-    """Attention, add & norm, feed-forward, add & norm."""
+    """Attention, add & norm, feed-forward, add & norm.
+
+    Two slots take a method's own modules, such as adapters, where the literature puts them: after each sublayer's
+    dropout, before its sum is normalised. A slot is given (output, residual, norm) and gives what goes on; an empty one
+    is norm(residual + output).
+    """
 
     def __init__(self, config: Config) -> None:
         super().__init__()
@@ -150,6 +165,8 @@ class Layer(nn.Module):
         self.outer = nn.Linear(config.inner, config.width)
         self.outer_norm = nn.LayerNorm(config.width, eps=config.norm_epsilon)
         self.dropout = Dropout(config.dropout)
+        self.after_attention: nn.Module | None = None
+        self.after_feed_forward: nn.Module | None = None
 
     def forward(
         self,
@@ -165,9 +182,14 @@ class Layer(nn.Module):
             x = x[:, :1]  # (B, 1, H)
         elif places is not None:
             x = at_places(x, places)  # (M, H)
-        x = self.attention_norm(self.dropout.add(x, attended))
+        x = self.add_and_norm(attended, x, self.attention_norm, self.after_attention)
         inner = self.activation(self.inner(x))  # (B, T, F)
-        return self.outer_norm(self.dropout.add(x, self.outer(inner))), attention_map
+        return self.add_and_norm(self.outer(inner), x, self.outer_norm, self.after_feed_forward), attention_map
+
+    def add_and_norm(self, output: Tensor, residual: Tensor, norm: nn.Module, slot: nn.Module | None) -> Tensor:
+        if slot is None:
+            return norm(self.dropout.add(residual, output))
+        return slot(self.dropout(output), residual, norm)
 
 
 class Encoder(nn.Module):
@@ -235,9 +257,20 @@ class Encoder(nn.Module):
             attentions=tuple(maps) if attentions else None,
         )
 
+    def base_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """BERT's own parameters: all but those that a method put into slots."""
+        for name, parameter in self.named_parameters():
+            if not is_added(name):
+                yield name, parameter
+
     def pool(self, first: Tensor) -> Tensor:
         """The sentence vector that next-sentence prediction trained: dense and tanh over [CLS]."""
         return torch.tanh(self.pooler(first))  # (B, H)
+
+
+def is_added(name: str) -> bool:
+    """Is a parameter of this name a method's own, in one of the slots, and not BERT's?"""
+    return any(slot in name.split(".") for slot in SLOTS)
 
 
 def additive_mask(attention_mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
@@ -246,7 +279,9 @@ def additive_mask(attention_mask: Tensor | None, dtype: torch.dtype) -> Tensor |
     The number is one that bfloat16 has, too: the lowest of float32 would become minus infinity there, and a row that
     sees nothing no number at all.
     """
-    if attention_mask is None or bool(attention_mask.all()):
+    if attention_mask is None:
+        return None
+    if attention_mask.device.type == "cpu" and bool(attention_mask.all()):  # a GPU would be waited for
         return None
     seen = attention_mask[:, None] if attention_mask.ndim == 3 else attention_mask[:, None, None]
     lowest = max(torch.finfo(dtype).min, torch.finfo(torch.bfloat16).min)

@@ -7,17 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from pocketbert.errors import UserError
+from pocketbert.errors import UserError, listed, quote
 from pocketbert.metrics import measure
-from pocketbert.runs import Run
+from pocketbert.runs import SERIOUS, Run
 from pocketbert.tasks import Split, load_task, read_rows, sources
 from pocketbert.tasks.columns import choose_columns, choose_texts
 from pocketbert.tasks.labels import label_text, placeholder
-from pocketbert.tasks.quote import listed, short
 from pocketbert.tasks.texts import Room, Texts
 from pocketbert.training.machine import computing
-
-SERIOUS = 0.01  # share of rows that were learnt from, above which a score means nothing
 
 
 def evaluate_run(
@@ -52,9 +49,7 @@ def evaluate_run(
         fitted = run.fitted()
         probabilities = fitted.probabilities(split.texts, split.seconds)
     if fitted.cut:
-        tell(
-            f"warning: {fitted.cut:,} of {len(split):,} texts were longer than {run.settings.max_length} tokens and cut"
-        )
+        tell(f"warning: {fitted.cut:,} of {len(split):,} texts were longer than the model reads, and cut")
     return {"data": name, "seen": seen, "truncated": fitted.cut, **measure(probabilities, split.labels, run.labels)}
 
 
@@ -117,7 +112,7 @@ def _labelled_file(
         found = label_text(row.get(label))
         if found not in run.labels:
             known = listed(run.labels)
-            raise UserError(f"{path}: {place}: label {short(found)} is not one this run knows; it knows: {known}")
+            raise UserError(f"{path}: {place}: label {quote(found)} is not one this run knows; it knows: {known}")
         text_of_row, *second = taken.take(place, row)
         texts.append(text_of_row)
         if seconds is not None:

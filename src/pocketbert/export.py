@@ -8,9 +8,9 @@ from safetensors.torch import save_file
 from pocketbert.checkpoints import WEIGHTS, hugging_face_tensors, write_tokenizer
 from pocketbert.errors import UserError
 from pocketbert.files import new_folder, write_json
-from pocketbert.heads import LinearHead, TwoLayerHead
-from pocketbert.methods.neural import NetworkFitted
+from pocketbert.heads import HEADS
 from pocketbert.runs import Run
+from pocketbert.training.fit import NetworkFitted
 
 
 def export_run(run: Run, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -22,18 +22,20 @@ def export_run(run: Run, folder: str | os.PathLike[str], *, overwrite: bool = Fa
     fitted = run.fitted()
     if not isinstance(fitted, NetworkFitted):
         raise UserError(f"{run.folder}: method '{run.about['method']}' is no BERT; there is nothing to export")
-    network, head = fitted.network, fitted.network.head
-    tensors = {f"bert.{name}": tensor for name, tensor in hugging_face_tensors(network.encoder).items()}
-    if network.pooling == "pooler" and isinstance(head, LinearHead):
-        pass
-    elif network.pooling == "cls" and isinstance(head, TwoLayerHead):
-        tensors["bert.pooler.dense.weight"] = head.dense.weight.detach().clone()
-        tensors["bert.pooler.dense.bias"] = head.dense.bias.detach().clone()
-    else:
+    network, head = fitted.network, fitted.network.head(fitted.task)
+    if any(part.of == "added" for part in network.parts().values()):
+        raise UserError(f"{run.folder}: method '{run.about['method']}' adds to the encoder what transformers has not")
+    if head.exports_over != network.pooling:
+        fit = [f"--pooling {kind.exports_over} --head {name}" for name, kind in HEADS.items() if kind.exports_over]
         raise UserError(
-            f"{run.folder}: pooling '{network.pooling}' with a {run.settings.head} head has no place in "
-            f"BertForSequenceClassification; train with --pooling pooler --head linear (or cls and two-layer) to export"
+            f"{run.folder}: pooling '{network.pooling}' with a {fitted.settings.head} head has no place in "
+            f"BertForSequenceClassification; train with {' or '.join(fit)} to export"
         )
+    tensors = {f"bert.{name}": tensor for name, tensor in hugging_face_tensors(network.encoder).items()}
+    pooler = head.as_pooler()
+    if pooler is not None:
+        tensors["bert.pooler.dense.weight"] = pooler.weight.detach().clone()
+        tensors["bert.pooler.dense.bias"] = pooler.bias.detach().clone()
     tensors["classifier.weight"] = head.output.weight.detach().clone()
     tensors["classifier.bias"] = head.output.bias.detach().clone()
     config = network.encoder.config
@@ -41,7 +43,7 @@ def export_run(run: Run, folder: str | os.PathLike[str], *, overwrite: bool = Fa
         content = {
             "architectures": ["BertForSequenceClassification"],
             **config.to_hugging_face(),
-            "classifier_dropout": run.settings.dropout,
+            "classifier_dropout": fitted.settings.dropout,
             "id2label": {str(i): name for i, name in enumerate(run.labels)},
             "label2id": {name: i for i, name in enumerate(run.labels)},
             "problem_type": "single_label_classification",
@@ -50,4 +52,4 @@ def export_run(run: Run, folder: str | os.PathLike[str], *, overwrite: bool = Fa
         save_file(
             {name: t.to(torch.float32).contiguous() for name, t in tensors.items()}, part / WEIGHTS, {"format": "pt"}
         )
-        write_tokenizer(fitted.tokenizer, part, min(config.positions, run.settings.max_length))
+        write_tokenizer(fitted.tokenizer, part, min(config.positions, fitted.settings.max_length))

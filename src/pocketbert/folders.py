@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 
 from pocketbert.errors import UserError
 from pocketbert.files import LOCK, is_temporary, remove_leftovers, target_folder, write_json
-from pocketbert.values import FORMAT, Count, Format, read_object, shown
+from pocketbert.values import Count, Format, read_object, shown
 
 SETTINGS, MANIFEST, CHECKPOINT = "settings.json", "manifest.json", "checkpoint.safetensors"
 METRICS = "metrics.json"
@@ -37,7 +37,7 @@ def begin(folder: Path, there: dict[str, Any] | None, about: dict[str, Any], mes
 
 def same_settings(there: dict[str, Any], asked: dict[str, Any], message: str) -> None:
     """Compare as JSON does (tuples are lists); name the first thing that differs."""
-    asked = json.loads(json.dumps(asked))
+    there, asked = json.loads(json.dumps([there, asked]))
     flat = [{**about, **about.get("settings", {})} for about in (there, asked)]
     for name in sorted((flat[0].keys() | flat[1].keys()) - {"settings", "pocketbert"}):
         if flat[0].get(name) != flat[1].get(name):
@@ -60,7 +60,7 @@ def write_manifest(folder: Path) -> None:
         name = path.relative_to(folder)
         if path.is_file() and name.name not in (MANIFEST, CHECKPOINT) and not name.name.startswith("."):
             files[name.as_posix()] = {"bytes": path.stat().st_size, "sha256": sha256(path)}
-    write_json(folder / MANIFEST, {"format": FORMAT, "files": files})
+    write_json(folder / MANIFEST, {"format": 1, "files": files})
 
 
 class Written(TypedDict):

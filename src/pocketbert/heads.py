@@ -1,23 +1,50 @@
 """What sits on an encoder: classifiers over its states, and the two heads that BERT was pretrained with.
 
-Shapes: B sentences, T tokens, H width, K labels, V vocabulary.
+A classifier head says what it reads: the sentence's vector, or the states of all tokens. One that reads a vector can
+also be computed for many at once: `logits_of_many` takes the parameters of several heads of its kind, stacked.
+
+Shapes: B sentences, T tokens, H width, K labels, V vocabulary; S seeds and R rates of heads that are stacked.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence
 
+from pocketbert.config import HEADS as NAMES
 from pocketbert.config import Config
 from pocketbert.dropout import Dropout
 from pocketbert.encoder import ACTIVATIONS, Encoder, initialise
 from pocketbert.errors import UserError
 
 
-class LinearHead(nn.Module):
+class Head(nn.Module):
+    """A classifier over what an encoder says about a sentence."""
+
+    reads_states: ClassVar[bool] = (
+        False  # True: forward(states (B, T, H), attention_mask); False: forward(vector (B, H))
+    )
+    exports_over: ClassVar[str | None] = None  # the pooling over which it is what BertForSequenceClassification has
+    output: nn.Linear
+
+    def as_pooler(self) -> nn.Linear | None:
+        """The dense layer that takes the pooler's place there; None: the pooler itself stays."""
+        return None
+
+    @staticmethod
+    def logits_of_many(parameters: dict[str, Tensor], vectors: Tensor, drop: Callable[[Tensor], Tensor]) -> Tensor:
+        """(S or 1, B, H) → (S, R, B, K); parameters have S and R in front. `drop`: dropout, the same for every rate."""
+        raise TypeError("heads of this kind cannot be computed together")
+
+
+class LinearHead(Head):
     """Dropout and one linear layer over the sentence vector: what most fine-tuned BERTs have."""
+
+    exports_over: ClassVar[str | None] = "pooler"
 
     def __init__(self, width: int, labels: int, dropout: float = 0.1) -> None:
         super().__init__()
@@ -27,9 +54,15 @@ class LinearHead(nn.Module):
     def forward(self, pooled: Tensor) -> Tensor:
         return self.output(self.dropout(pooled))  # (B, K)
 
+    @staticmethod
+    def logits_of_many(parameters: dict[str, Tensor], vectors: Tensor, drop: Callable[[Tensor], Tensor]) -> Tensor:
+        return _linear_of_many(parameters, "output", drop(vectors)[:, None])
 
-class TwoLayerHead(nn.Module):
+
+class TwoLayerHead(Head):
     """Dense, tanh, dropout, output over the sentence vector."""
+
+    exports_over: ClassVar[str | None] = "cls"
 
     def __init__(self, width: int, labels: int, dropout: float = 0.1) -> None:
         super().__init__()
@@ -40,9 +73,24 @@ class TwoLayerHead(nn.Module):
     def forward(self, pooled: Tensor) -> Tensor:
         return self.output(self.dropout(torch.tanh(self.dense(pooled))))  # (B, K)
 
+    @staticmethod
+    def logits_of_many(parameters: dict[str, Tensor], vectors: Tensor, drop: Callable[[Tensor], Tensor]) -> Tensor:
+        inner = torch.tanh(_linear_of_many(parameters, "dense", vectors[:, None]))  # (S, R, B, H)
+        return _linear_of_many(parameters, "output", drop(inner))
 
-class BiLSTMHead(nn.Module):
+    def as_pooler(self) -> nn.Linear:
+        return self.dense
+
+
+def _linear_of_many(parameters: dict[str, Tensor], name: str, x: Tensor) -> Tensor:
+    """(S or 1, R or 1, B, H) → (S, R, B, …)."""
+    return x @ parameters[f"{name}.weight"].transpose(-2, -1) + parameters[f"{name}.bias"][:, :, None]
+
+
+class BiLSTMHead(Head):
     """A bidirectional LSTM over all hidden states; its two last states, dropout, output. Padding is never read."""
+
+    reads_states: ClassVar[bool] = True
 
     def __init__(self, width: int, labels: int, dropout: float = 0.1) -> None:
         super().__init__()
@@ -60,12 +108,12 @@ class BiLSTMHead(nn.Module):
         return self.output(self.dropout(torch.cat([last[0], last[1]], dim=1)))  # (B, K)
 
 
-HEADS: dict[str, type[nn.Module]] = {"linear": LinearHead, "two-layer": TwoLayerHead, "bilstm": BiLSTMHead}
+HEADS: dict[str, type[Head]] = dict(zip(NAMES, (LinearHead, TwoLayerHead, BiLSTMHead), strict=True))
 
 
 def make_head(
     name: str, width: int, labels: int, *, dropout: float = 0.1, std: float = 0.02, seed: int | None = 0
-) -> nn.Module:
+) -> Head:
     """A classifier head by name, with fresh weights drawn from `seed` (None: a shape without numbers)."""
     if name not in HEADS:
         raise UserError(f"head {name!r} is not known; known are {', '.join(HEADS)}")

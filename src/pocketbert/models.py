@@ -4,13 +4,13 @@ A name is looked up in that order; a path to a folder is a path. `load_encoder`,
 `load_tokenizer` take either.
 """
 
-import hashlib
 import json
 import os
 import re
 import shutil
 import sys
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from pocketbert.encoder import Encoder
 from pocketbert.errors import UserError
 from pocketbert.files import home, is_temporary, new_folder, read_json, recover, require_regular_file
 from pocketbert.heads import Pretraining, make_head
+from pocketbert.start import Start
 from pocketbert.tokenizer import Tokenizer
 from pocketbert.tokenizer_file import MOST_BYTES
 from pocketbert.unpickle import convert
@@ -174,38 +175,30 @@ def load_pretraining(
     return model.eval()
 
 
-@dataclass(frozen=True, eq=False)
-class Model:
-    """A name with what it stands for: an encoder, its tokenizer, and how its sentences are pooled."""
-
-    name: str
-    config: Config
-    folder: Path | None  # None: a shape with fresh weights
-    tokenizer: Tokenizer | None  # None: a shape has none
-    pooling: str = "pooler"  # what suits it
-    has_pooler: bool = True  # False: a pooler would be fresh, and mean nothing until trained
-
-    def encoder(self, seed: int = 0) -> Encoder:
-        """The encoder, loaded anew."""
-        return Encoder(self.config, seed=seed) if self.folder is None else read_encoder(self.folder, seed=seed)[0]
-
-
-def load_model(name: str | os.PathLike[str], *, revision: str | None = None) -> Model:
+def load_model(name: str | os.PathLike[str], *, revision: str | None = None) -> Start:
     """Look a model up and read everything but its weights."""
     source = find(name, revision=revision)
-    if source.folder is None:
+    folder = source.folder
+    if folder is None:
         assert source.config is not None
-        return Model(source.name, source.config, None, None)
-    config = read_config(source.folder)
-    has_pooler = "pooler.dense.weight" in WeightFile(source.folder).shapes
-    pooling = _own_pooling(source.folder) if has_pooler else "mean"
-    return Model(source.name, config, source.folder, read_tokenizer(source.folder, config), pooling, has_pooler)
+        fresh = partial(Encoder, source.config)
+        return Start(source.name, source.config, fresh, pretrained=False, model=source.name)
+    config = read_config(folder)
+    has_pooler = "pooler.dense.weight" in WeightFile(folder).shapes
+    return Start(
+        source.name,
+        config,
+        lambda seed: read_encoder(folder, seed=seed)[0],
+        read_tokenizer(folder, config),
+        pooling=_own_pooling(folder) if has_pooler else "mean",
+        has_pooler=has_pooler,
+        folder=folder,
+        model=source.name,
+    )
 
 
-def usual_model(method: str) -> str:
-    """The model to take when none is named: the best pretrained one at hand, or a small shape to fill."""
-    if method == "scratch":
-        return "tiny"
+def usual_model() -> str:
+    """The model to take where none is named: the best pretrained one at hand."""
     at_hand = {source.name for source in _at_hand()}
     for name in PRETRAINED:
         if name in at_hand:
@@ -220,15 +213,6 @@ def _own_pooling(folder: Path) -> str:
     if isinstance(content, dict) and content.get("pooling_mode_mean_tokens") is True:
         return "mean"
     return "pooler"
-
-
-def weights_fingerprint(encoder: Encoder) -> str:
-    """A hash of every weight: two encoders with the same one are the same function."""
-    digest = hashlib.blake2b(repr(encoder.config).encode(), digest_size=16)
-    for name, parameter in sorted(encoder.named_parameters()):
-        digest.update(name.encode())
-        digest.update(parameter.detach().cpu().contiguous().numpy().tobytes())
-    return digest.hexdigest()
 
 
 def load_tokenizer(name: str | os.PathLike[str], *, revision: str | None = None) -> Tokenizer:

@@ -2,22 +2,22 @@
 
 settings.json      what was asked, resolved: enough to do it again
 checkpoint…        while it trains: the way to go on
-model/             what the method trained
+model/             what the method trained, and nothing else (training/fit.py)
 dev.csv, test.csv  predictions with probabilities
-seen.safetensors   hashes of the texts it learnt from, to recognise them when something else is scored
+seen.safetensors   hashes of the texts it learnt from, and its ancestors, to recognise them when something is scored
 metrics.json       history, the choice, scores with intervals, cost
 manifest.json      written last: a folder without one is not finished
 """
 
-import hashlib
+import copy
 import os
 import platform
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError
@@ -40,88 +40,21 @@ from pocketbert.folders import (
     sha256,
     write_manifest,
 )
-from pocketbert.methods import Fitted, Job, Trained, get_method
+from pocketbert.methods import DataSize, Method, get_method
 from pocketbert.metrics import measure
-from pocketbert.models import Model, load_model, usual_model, weights_fingerprint
+from pocketbert.models import load_model
+from pocketbert.run_files import FORMAT, SEEN, read_about, read_metrics, saved_settings
+from pocketbert.start import Start, tokenizer_fingerprint, weights_fingerprint
 from pocketbert.tasks import Check, Split, Task, check_task
 from pocketbert.tasks.split import text_hashes
+from pocketbert.training.job import Fitted, Job, JobTask, Saved, Trained
 from pocketbert.training.loop import Report
 from pocketbert.training.machine import computing, forget_peak_memory, peak_memory
-from pocketbert.training.settings import Settings, check_device, resolve
-from pocketbert.values import FORMAT, Count, Entries, Format, held, read_object, within
+from pocketbert.training.settings import Settings, check_device
 
-SEEN = "seen.safetensors"
+SERIOUS = 0.01  # share of rows that were learnt from, above which a score means nothing
 
-
-class About(TypedDict):
-    """What is read of settings.json."""
-
-    format: Format
-    task: str
-    labels: Annotated[tuple[str, ...], Entries(2, 100_000, distinct=True)]
-    pair: bool
-    method: str
-    model: str | None
-    weights: str | None
-    settings: dict[str, Any]
-
-
-class Scored(TypedDict):
-    """A split's scores."""
-
-    rows: Count
-    accuracy: float
-    low: float
-    high: float
-    macro_f1: float
-    mcc: float
-    loss: float
-    calibration_error: float
-    confusion: tuple[tuple[Count, ...], ...]
-
-
-class Refused(TypedDict):
-    """A split that has no real labels."""
-
-    rows: Count
-    refused: str
-
-
-class Chosen(TypedDict):
-    """What dev chose."""
-
-    learning_rate: float
-    epoch: Count
-    dev_accuracy: float | None
-
-
-class Epoch(TypedDict):
-    seed: Count
-    rate: float
-    epoch: Count
-    loss: float | None
-    dev_accuracy: float | None
-    dev_loss: float | None
-    seconds: float
-
-
-class Cost(TypedDict):
-    seconds: float
-    training_seconds: float
-    examples_per_second: float | None
-    peak_memory_bytes: Count
-    trained_parameters: Count
-
-
-class Metrics(TypedDict):
-    """What is read of metrics.json."""
-
-    best: dict[str, Any]  # as `Chosen`; empty where there was nothing to choose
-    trials: Count
-    scores: dict[str, dict[str, Any]]  # as `Scored` or `Refused`
-    warnings: tuple[str, ...]
-    history: tuple[Epoch, ...]
-    cost: Cost
+Told = Mapping[str, Any] | Settings
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,20 +71,59 @@ class Run:
         return tuple(self.about["labels"])
 
     @property
+    def method(self) -> Method:
+        return get_method(self.about["method"])
+
+    @property
     def settings(self) -> Settings:
-        return Settings.from_dict(self.about["settings"])
+        return saved_settings(self.about)
 
     def fitted(self) -> Fitted:
         """What classifies, loaded from the folder; the model's files must be those that were written."""
         for name, entry in self.files.items():
             if name.startswith("model/") and sha256(self.folder / name) != entry["sha256"]:
                 raise UserError(f"{self.folder / name}: changed since the run was finished")
-        method = get_method(self.about["method"])
-        check_device(self.settings.device)
-        return method.load(self.folder / "model", self.labels, self.settings, self.about)
+        check_device(getattr(self.settings, "device", "cpu"))
+        start = None
+        if self.method.needs_model and not any((self.folder / "model" / own).exists() for own in OWN_ENCODER):
+            start = self._start_of()
+        about, folder = self.about, self.folder / "model"
+        return self.method.load(Saved(folder, about["task"], self.labels, self.settings, start, about.get("weights")))
 
-    def seen(self, split: Split) -> np.ndarray:
-        """For each row: was this text (spelling aside) learnt from?"""
+    def _start_of(self) -> Start:
+        """What it started from, where it was then."""
+        before = self.about.get("from")
+        if before is not None:
+            return load_run(self.folder / before).start()
+        if self.about["model"] is None:
+            raise UserError(f"{self.folder / SETTINGS}: damaged: it names no model")
+        return load_model(self.about["model"])
+
+    def start(self) -> Start:
+        """This run as what another training starts from."""
+        fitted = self.fitted()
+        network = getattr(fitted, "network", None)
+        if network is None:
+            raise UserError(f"{self.folder}: method '{self.about['method']}' trained no encoder; nothing to start from")
+        parts = network.parts().values()
+        if any(part.of == "added" for part in parts):
+            raise UserError(f"{self.folder}: method '{self.about['method']}' added to its encoder; no start for others")
+        encoder = network.encoder
+        own = {name: self.about[name] for name in ("task", "method", "model", "fingerprints")}
+        return Start(
+            str(self.folder),
+            encoder.config,
+            lambda seed: copy.deepcopy(encoder),
+            fitted.tokenizer,  # type: ignore[attr-defined]
+            pooling=network.pooling,
+            has_pooler=any(part.of == "pooler" and part.read for part in parts),
+            model=self.about["model"],
+            run=self.folder,
+            ancestry=(*self.about.get("ancestry", ()), {**own, "seed": self.settings.seed}),
+            seen=self._learnt(),
+        )
+
+    def _learnt(self) -> np.ndarray:
         path = self.folder / SEEN
         try:
             learnt = load_file(path)["hashes"]
@@ -159,7 +131,22 @@ class Run:
             raise UserError(f"{path}: damaged: {error}") from error
         if learnt.dtype != np.int64:
             raise UserError(f"{path}: damaged: its hashes are {learnt.dtype}, not int64")
-        return np.isin(text_hashes(split), learnt)
+        return learnt
+
+    def seen(self, split: Split) -> np.ndarray:
+        """For each row: was this text (spelling aside) learnt from, by this run or one that it started from?"""
+        return np.isin(text_hashes(split), self._learnt())
+
+
+OWN_ENCODER = ("config.json", "encoder")  # in a run's model/: it needs no start to be loaded (format 2, format 1)
+
+
+def load_start(name: str | os.PathLike[str]) -> Start:
+    """A model by name or folder; or a finished run by its folder."""
+    folder = Path(name).expanduser()
+    if (folder / SETTINGS).is_file() and (folder / "model").is_dir():
+        return load_run(folder).start()
+    return load_model(name)
 
 
 def train_run(
@@ -168,26 +155,38 @@ def train_run(
     folder: str | os.PathLike[str],
     *,
     model: str | None = None,
-    settings: Settings | None = None,
+    start: Start | None = None,
+    settings: Told | None = None,
     report: Report | None = None,
     say: Callable[[str], None] | None = None,
     check: Check | None = None,
+    allow_overlap: bool = False,
     wait: float = 0.0,
 ) -> Run:
     """Train one run into a folder. The same call again goes on where it stopped; a finished run is given back.
 
-    `check`: what `check_task` found, where it was asked before. `wait`: seconds to let another writer end.
+    Args:
+        model: a model's name or folder, or the folder of a run to start from; default: the method's usual one.
+        start: the same, loaded before.
+        settings: what the method is told, by name; what is left out it derives.
+        check: what `check_task` found, where it was asked before.
+        allow_overlap: score texts that the start has learnt from, all the same.
+        wait: seconds to let another writer end.
     """
-    plan = plan_run(task, method, model=model, settings=settings, check=check)
+    folder = Path(folder)
+    plan = plan_run(task, method, model=model, start=start, settings=settings, check=check, allow_overlap=allow_overlap)
+    about = {**plan.about, "from": _beside(plan.job.start, folder)}
     for warning in plan.check.warnings if say else ():
         say(f"warning: {warning}")  # type: ignore[misc]
-    folder = Path(folder)
     refuse_strangers(folder, "run")
     with lock(folder, wait=wait):
         if (folder / MANIFEST).is_file():
-            return _finished(folder, plan.about)
-        there = read_object(folder / SETTINGS, About) if (folder / SETTINGS).is_file() else None
-        begin(folder, there, plan.about, f"{folder}: holds an unfinished run with other settings")
+            return _finished(folder, about)
+        there = read_about(folder) if (folder / SETTINGS).is_file() else None
+        if there is not None:
+            _require_same_format(there, folder)
+            there = _completed(there)
+        begin(folder, there, about, f"{folder}: holds an unfinished run with other settings")
         started = time.perf_counter()
         checkpoint = folder / CHECKPOINT
         forget_peak_memory()
@@ -205,7 +204,7 @@ def train_run(
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class RunPlan:
     """A run before its first step: what will be written as settings.json, the job, what to say about the data."""
 
     about: dict[str, Any]
@@ -213,12 +212,17 @@ class Plan:
     check: Check
 
 
-def settle(method: str, model: str | None, settings: Settings) -> tuple[Model | None, Settings]:
-    """The model a method will start from, if it needs one, and the settings with nothing left open."""
-    found = load_model(model or usual_model(method)) if get_method(method).needs_model else None
-    config = None if found is None else found.config
-    pooling = "pooler" if found is None or method == "scratch" else found.pooling
-    return found, resolve(settings, method, config, pooling=pooling)
+def resolve_run(
+    task: Task, method: str, model: str | None, told: Told | None, start: Start | None = None
+) -> tuple[Start | None, Settings]:
+    """What a method will start from, if it needs anything, and the settings with nothing left open."""
+    kind = get_method(method)
+    settings = told if isinstance(told, Settings) else kind.read(told or {})
+    if kind.needs_model:
+        start = start or load_start(model or kind.usual_model() or "")
+    else:
+        start = None
+    return start, kind.resolve(settings, start, DataSize(len(task.split("train")), len(task.labels)))
 
 
 def plan_run(
@@ -226,27 +230,30 @@ def plan_run(
     method: str,
     *,
     model: str | None = None,
-    settings: Settings | None = None,
+    start: Start | None = None,
+    settings: Told | None = None,
     check: Check | None = None,
-) -> Plan:
+    allow_overlap: bool = False,
+) -> RunPlan:
     """Check everything that can be checked before the first step, and resolve the settings."""
     kind = get_method(method)
-    found, settings = settle(method, model, settings or Settings())
+    start, resolved = resolve_run(task, method, model, settings, start)
     if check is None:
-        check = look_at(task, method, found, settings)
+        check = check_for_run(task, method, start, resolved)
     train = task.split("train")
     if train.labels is None:
         raise UserError(f"{task.name}:train has no real labels: {train.reason}")
     if check.errors:
         raise UserError(f"{task.name}: {check.errors[0]}")
+    if start is not None:
+        check = replace(check, warnings=[*check.warnings, *_leaks(task, start, allow_overlap)])
     dev = task.splits.get("dev")
     if dev is not None and (not dev.labelled or not len(dev)):
         dev = None
-    choices = len(settings.rates) * (settings.epochs or 1)
-    if dev is None and kind.needs_model and choices > 1:
+    if dev is None and resolved.choices > 1:
         raise UserError(f"{task.name} has no labelled dev split to choose an epoch or a rate on; use one of each")
-    job = Job(task.labels, train, dev, settings, model=found)
-    start = kind.prepare(job)
+    job = Job((JobTask(task.name, task.labels, train, dev),), resolved, start)
+    prepared = kind.prepare(job)
     about = {
         "format": FORMAT,
         "pocketbert": __version__,
@@ -255,33 +262,84 @@ def plan_run(
         "pair": task.pair,
         "fingerprints": {name: task.fingerprint(name) for name in task.splits},
         "method": method,
-        "model": None if found is None else found.name,
-        "weights": None if start is None else weights_fingerprint(start[0]),
-        "tokenizer": None if start is None else hashlib.sha256(start[1].to_json().encode()).hexdigest()[:32],
-        "settings": settings.to_dict(),
+        "model": None if start is None else start.model,
+        "ancestry": [] if start is None else list(start.ancestry),
+        "weights": None if prepared is None else weights_fingerprint(prepared[0]),
+        "tokenizer": None if prepared is None else tokenizer_fingerprint(prepared[1]),
+        "settings": resolved.to_dict(),
     }
-    return Plan(about, replace(job, start=start), check)
+    return RunPlan(about, replace(job, prepared=prepared), check)
 
 
-def look_at(task: Task, method: str, model: Model | None, settings: Settings) -> Check:
+def check_for_run(task: Task, method: str, start: Start | None, settings: Settings) -> Check:
     """The checks, with the lengths that this run will see: a baseline reads whole texts, and cuts nothing."""
-    tokenizer = None if model is None or method == "scratch" else model.tokenizer
-    return check_task(task, tokenizer, sys.maxsize if model is None else settings.max_length)
+    tokenizer, max_length = get_method(method).reading(start, settings)
+    return check_task(task, tokenizer, sys.maxsize if max_length is None else max_length)
+
+
+def scored_split(task: Task) -> str:
+    """Test, where it has real labels; else dev, which is said."""
+    test = task.splits.get("test")
+    return "test" if test is not None and test.labelled and len(test) else "dev"
+
+
+def _leaks(task: Task, start: Start, allow_overlap: bool) -> list[str]:
+    """Texts to be scored that the start has learnt from: a few are said, many are refused."""
+    split = task.splits.get(scored_split(task))
+    if split is None or not len(start.seen):
+        return []
+    shared = int(np.isin(text_hashes(split), start.seen).sum())
+    if not shared:
+        return []
+    tasks = ", ".join(dict.fromkeys(str(one["task"]) for one in start.ancestry))
+    message = (
+        f"{shared:,} of {len(split):,} texts of {task.name}:{scored_split(task)} are among those that {start.name} has "
+        f"learnt from ({tasks})"
+    )
+    if shared >= SERIOUS * len(split) and not allow_overlap:
+        raise UserError(f"{message}: the score would be too good to be true. To see it: --allow-overlap")
+    return [f"{message}: they make the score look better than new text would"]
+
+
+def _beside(start: Start | None, folder: Path) -> str | None:
+    """Where the run is that this one starts from, as seen from its own folder: the two can be moved together."""
+    if start is None or start.run is None:
+        return None
+    return Path(os.path.relpath(start.run.resolve(), folder.resolve())).as_posix()
+
+
+def _require_same_format(there: dict[str, Any], folder: Path) -> None:
+    if there.get("format") != FORMAT:
+        raise UserError(
+            f"{folder}: was begun by another version of pocketbert (format {there.get('format')}, this one writes "
+            f"{FORMAT}) and cannot be gone on with; name another folder, or remove it"
+        )
+
+
+def _completed(about: dict[str, Any]) -> dict[str, Any]:
+    """With the settings that were not known when it was written, at what their absence means."""
+    return {**about, "settings": saved_settings(about).to_dict()}
 
 
 def _finished(folder: Path, about: dict[str, Any]) -> Run:
     run = load_run(folder)
-    same_settings(run.about, about, f"{folder}: holds a finished run with other settings")
+    there = _completed(run.about)
+    if there["format"] != FORMAT:  # what that version did not write down cannot be compared
+        about = {name: value for name, value in about.items() if name in there}
+        there["format"] = about["format"]
+    same_settings(there, about, f"{folder}: holds a finished run with other settings")
     remove_leftovers(folder)
     (folder / CHECKPOINT).unlink(missing_ok=True)
     return run
 
 
-def _write_results(folder: Path, plan: Plan, task: Task, trained: Trained, started: float) -> None:
+def _write_results(folder: Path, plan: RunPlan, task: Task, trained: Trained, started: float) -> None:
     fitted = trained.fitted
     with new_folder(folder / "model", overwrite=True) as part:
         fitted.save(part)
     learnt = [text_hashes(task.splits[name]) for name in ("train", "dev") if name in task.splits]
+    if plan.job.start is not None:
+        learnt.append(plan.job.start.seen)
     with new_file(folder / SEEN) as path:
         save_file({"hashes": np.unique(np.concatenate(learnt))}, path)
     scores: dict[str, Any] = {}
@@ -302,7 +360,7 @@ def _write_results(folder: Path, plan: Plan, task: Task, trained: Trained, start
         "trials": trained.trials,
         "scores": scores,
         "warnings": plan.check.warnings,
-        "history": [vars(record) for record in trained.history],
+        "history": [record.to_dict() for record in trained.history],
         "cost": {
             "seconds": seconds,
             "training_seconds": trained.seconds,
@@ -342,19 +400,5 @@ def load_run(folder: str | os.PathLike[str]) -> Run:
             raise UserError(f"{path}: missing or changed since the run was finished")
         if not name.startswith("model/") and sha256(path) != entry["sha256"]:
             raise UserError(f"{path}: changed since the run was finished")
-    about, metrics = read_object(folder / SETTINGS, About), read_object(folder / METRICS, Metrics)
-    with within(f"{folder / SETTINGS}: damaged"):
-        Settings.from_dict(about["settings"])
-        get_method(about["method"])
-    with within(f"{folder / METRICS}: damaged"):
-        _hold_scores(metrics, len(about["labels"]))
-    return Run(folder, about, metrics, files)
-
-
-def _hold_scores(metrics: dict[str, Any], labels: int) -> None:
-    if metrics["best"]:
-        held(metrics["best"], Chosen, "best")
-    for name, score in metrics["scores"].items():
-        held(score, Refused if "refused" in score else Scored, f"scores, {name}")
-        if "refused" not in score and [len(row) for row in score["confusion"]] != [labels] * labels:
-            raise UserError(f"scores, {name}: the confusion of {labels} labels is no table of {labels} x {labels}")
+    about = read_about(folder)
+    return Run(folder, about, read_metrics(folder, len(about["labels"])), files)

@@ -15,12 +15,11 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-from pocketbert.errors import UserError
+from pocketbert.errors import UserError, quote
 from pocketbert.files import read_json
 
-SHOWN = 60  # characters of a wrong value that a message repeats
 NAMES = {"dict": "object", "tuple": "list"}  # what people call them
-FORMAT = 1  # of the folders that this version writes and reads
+FORMAT = 2  # the newest of the folders that this version reads
 
 
 @dataclass(frozen=True)
@@ -123,14 +122,11 @@ def within(place: str | Path) -> Iterator[None]:
 
 
 def shown(value: Any) -> str:
-    """A value as a message repeats it: short, and in one line."""
+    """A value as a message repeats it; a list or an object is called one."""
+    if isinstance(value, str | int | float | None):
+        return quote(value)
     kind = type(value).__name__
-    article = "" if isinstance(value, str | int | float | None) else f"the {NAMES.get(kind, kind)} "
-    try:
-        text = f"{article}{value!r}"
-    except ValueError:  # Python writes no number of more than 4,300 digits
-        text = f"{article}of thousands of digits" if article else "a number of thousands of digits"
-    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
+    return f"the {NAMES.get(kind, kind)} {quote(value)}"
 
 
 # -- the kinds -------------------------------------------------------------------------------------------------------

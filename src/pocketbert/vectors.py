@@ -9,8 +9,7 @@ import numpy as np
 
 from pocketbert.errors import UserError
 from pocketbert.files import new_output
-from pocketbert.heads import make_head
-from pocketbert.models import Model, load_model, usual_model
+from pocketbert.models import load_model, usual_model
 from pocketbert.predict import refuse_target
 from pocketbert.tasks import read_rows
 from pocketbert.tasks.columns import choose_texts
@@ -24,7 +23,7 @@ class SentenceEncoder:
     """A model that gives one vector a text."""
 
     def __init__(self, model: str | None = None, *, pooling: str | None = None, max_length: int = 128) -> None:
-        found: Model = load_model(model or usual_model("frozen"))
+        found = load_model(model or usual_model())
         if found.tokenizer is None:
             raise UserError(f"'{found.name}' is a shape with fresh weights; its vectors would mean nothing")
         if pooling is not None and pooling not in POOLINGS:
@@ -34,8 +33,7 @@ class SentenceEncoder:
         self.tokenizer = found.tokenizer
         self.max_length = min(max_length, found.config.positions)
         self.width = found.config.width
-        head = make_head("linear", self.width, 2)
-        self.network = Network(found.encoder(), head, pooling or found.pooling).eval()
+        self.network = Network(found.encoder(), {}, pooling or found.pooling).eval()
 
     def __call__(self, texts: Sequence[str], seconds: Sequence[str] | None = None) -> np.ndarray:
         """(texts, width), float32."""

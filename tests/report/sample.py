@@ -70,6 +70,8 @@ def row(
         "model": None if baseline else "tiny",
         "method": method,
         "baseline": baseline,
+        "guesses": method in ("random", "majority"),
+        "deterministic": method in ("majority", "tfidf"),
         "seeds": list(range(seeds)),
         "split": "test",
         "accuracy": {

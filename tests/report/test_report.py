@@ -203,7 +203,7 @@ def test_dots_intervals_and_seeds_are_where_their_numbers_say():
 def test_the_line_of_the_majority_goes_through_its_dot():
     rows = [row("t", "ours", 0.8), row("t", "majority", 0.55, seeds=1, method="majority", baseline=True)]
     page = Page(charts.dots(rows, label="accuracy"))
-    line = next(attributes for tag, attributes in page.elements if tag == "line" and attributes["class"] == "majority")
+    line = next(attributes for tag, attributes in page.elements if tag == "line" and attributes["class"] == "reference")
     assert line["x1"] == page.of_class("mean")[1]["cx"]
 
 

@@ -34,6 +34,16 @@ def reviews(tmp_path_factory) -> Path:
     return path
 
 
+@pytest.fixture
+def only_ray(tmp_path_factory):
+    """One cluster at a time: "ray" without an address would find another test's."""
+    from filelock import FileLock
+
+    root = tmp_path_factory.getbasetemp()
+    with FileLock((root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / "ray.lock"):
+        yield
+
+
 def command(*arguments: str | Path, home: Path, **environment: str) -> subprocess.Popen:
     """The command line, in a process of its own."""
     return subprocess.Popen(

@@ -5,9 +5,9 @@ from dataclasses import fields
 import pytest
 
 from pocketbert.errors import UserError
+from pocketbert.methods import list_methods
 from pocketbert.study.plan import Row
 from pocketbert.study.study import KEYS, Study, from_config
-from pocketbert.training.settings import Settings
 
 # Every kind of value that TOML has, and the extremes of each.
 VALUES = {
@@ -28,8 +28,8 @@ RIGHT = {  # what a place may hold; all else must be refused
     "settings": {"bare", "table"},
     "row": {"list", "tables"},
 }
-FLAGS = {"class_weights", "like_length", "only_cls", "slice", "features", "keep_rate"}
-TEXTS = {"task", "method", "model", "vocabulary", "device", "theirs", "note"}
+FLAGS = {"class_weights", "group_by_length", "only_cls", "vocabulary_slice", "cache_features", "keep_rate"}
+TEXTS = {"task", "method", "model", "start", "rate_from", "vocabulary", "device", "theirs", "note"}
 WHOLE = {"patience": {"zero"}, "seed": {"zero"}}
 SHARES = {"dropout": {"zero", "tiny"}, "weight_decay": {"zero", "tiny"}, "warmup": {"zero", "tiny"}}
 
@@ -56,7 +56,8 @@ def test_a_value_of_a_wrong_type_is_named_with_its_file_its_key_and_what_is_expe
     path = tmp_path / "study.toml"
     row = [field.name for field in fields(Row)]
     places = [("", key) for key in KEYS]
-    places += [("[settings]\n", field.name) for field in fields(Settings)]
+    settings = {field.name for method in list_methods().values() for field in fields(method.settings)}
+    places += [("[settings]\n", name) for name in sorted(settings)]
     places += [("[[row]]\nmethod = 'majority'\n", name) for name in row if name != "method"]
     for table, key in places:
         if value in right(key):

@@ -50,20 +50,23 @@ def torment(tmp_path: Path, reviews: Path, model: str, kills: int) -> None:
     chance = random.Random(7)
     folder = tmp_path / "killed"
     finished: dict[Path, int] = {}
-    killed = 0
-    while killed < kills:
-        at_rename = {"PYTHONPATH": str(patched), "KILL_AT_RENAME": str(chance.randint(1, 9))} if killed % 3 == 2 else {}
+    landed = attempts = 0
+    while landed < kills:
+        attempts += 1
+        assert attempts <= 5 * kills, f"only {landed} kills landed"
+        paths = os.pathsep.join(filter(None, [str(patched), os.environ.get("PYTHONPATH")]))
+        at_rename = {"PYTHONPATH": paths, "KILL_AT_RENAME": str(chance.randint(1, 9))} if attempts % 3 == 2 else {}
         process = command(*arguments, folder, home=tmp_path / "home", **at_rename)
         try:
             process.wait(timeout=None if at_rename else chance.uniform(0.3, whole))
         except Exception:
             os.kill(process.pid, signal.SIGKILL)
         process.communicate()
-        killed += 1
+        landed += process.returncode == -signal.SIGKILL  # others had ended before it came
         for path, stamp in finished.items():
             assert path.stat().st_mtime_ns == stamp, f"{path.parent.name} was done twice"
         finished = {path: path.stat().st_mtime_ns for path in folder.glob("runs/*/manifest.json")}
-        if len(finished) == 11 and killed < kills:  # all is done: spoil some, so that there is something to kill
+        if len(finished) == 11 and landed < kills:  # all is done: spoil some, so that there is something to kill
             for path in chance.sample(sorted(finished), 6):
                 for file in sorted(path.parent.rglob("*"), reverse=True):
                     file.rmdir() if file.is_dir() else file.unlink()

@@ -11,7 +11,6 @@ from pocketbert.study.plan import choose_rows, make_plan
 from pocketbert.study.study import from_config, parse_workers
 from pocketbert.tasks import load_task
 from pocketbert.tasks.split import sample
-from pocketbert.training.settings import Settings
 
 
 def keys(task, *rows):
@@ -29,15 +28,15 @@ def test_baselines_are_always_there_and_those_without_chance_run_once(task, mode
 
 
 def test_a_shape_is_trained_from_scratch_and_what_cannot_be_is_said(task, model):
-    rows, said = choose_rows(["toy"], ["tiny", model], ["frozen", "scratch"], 2, Settings())
+    rows, said = choose_rows(["toy"], ["tiny", model], ["frozen", "scratch"], 2, {})
     assert [row.name for row in rows if not row.baseline] == ["scratch tiny", "frozen small", "scratch small"]
     assert said == ["frozen tiny is left out: 'tiny' is a shape without weights to start from"]
-    rows, said = choose_rows(["toy"], ["tiny", model], None, 2, Settings())
+    rows, said = choose_rows(["toy"], ["tiny", model], None, 2, {})
     assert [row.name for row in rows if not row.baseline] == ["scratch tiny", "frozen small", "finetune small"]
     with pytest.raises(UserError, match="nothing to train"):
-        choose_rows(["toy"], ["tiny"], ["frozen"], 2, Settings())
+        choose_rows(["toy"], ["tiny"], ["frozen"], 2, {})
     with pytest.raises(UserError, match="only baselines"):
-        choose_rows(["toy"], ["tiny"], ["tfidf"], 2, Settings())
+        choose_rows(["toy"], ["tiny"], ["tfidf"], 2, {})
 
 
 def test_every_run_is_fully_resolved_threads_and_precision_too(task, model):
@@ -50,16 +49,16 @@ def test_every_run_is_fully_resolved_threads_and_precision_too(task, model):
 
 
 def test_a_changed_setting_text_seed_or_weight_is_another_run(task, model, tmp_path):
-    row = Row("toy", "finetune", model, Settings(epochs=1), seeds=1)
+    row = Row("toy", "finetune", model, {"epochs": 1}, seeds=1)
     known = keys(task, row)
     assert keys(task, row) == known
     assert keys(task, replace(row, name="called otherwise", theirs="50")) == known
     others = [
-        keys(task, replace(row, settings=Settings(epochs=2))),
-        keys(task, replace(row, settings=Settings(epochs=1, seed=1))),
-        keys(task, replace(row, settings=Settings(epochs=1, threads=2))),
+        keys(task, replace(row, settings={"epochs": 2})),
+        keys(task, replace(row, settings={"epochs": 1, "seed": 1})),
+        keys(task, replace(row, settings={"epochs": 1, "threads": 2})),
         keys(sample(task, 50), row),
-        keys(task, Row("toy", "scratch", model, Settings(epochs=1), seeds=1)),
+        keys(task, Row("toy", "scratch", model, {"epochs": 1}, seeds=1)),
     ]
     from pocketbert.checkpoints import save_model
 
@@ -81,8 +80,8 @@ def test_a_task_and_a_model_of_one_name_are_two_things(task, model, tmp_path):
         encoder = base.encoder()
         encoder.pooler.bias.data += change
         save_model(encoder, home / "toy", base.tokenizer, overwrite=True)
-        keyed.append(keys(task, Row("toy", "finetune", "toy", Settings(epochs=1), seeds=1)))
-    keyed.append(keys(sample(task, 50), Row("toy", "finetune", "toy", Settings(epochs=1), seeds=1)))
+        keyed.append(keys(task, Row("toy", "finetune", "toy", {"epochs": 1}, seeds=1)))
+    keyed.append(keys(sample(task, 50), Row("toy", "finetune", "toy", {"epochs": 1}, seeds=1)))
     assert len({tuple(one) for one in keyed}) == 3
 
 
@@ -97,7 +96,7 @@ def test_another_vocabulary_in_the_same_file_is_another_run(task, tmp_path):
     from conftest import VOCABULARY
 
     path = tmp_path / "vocab.txt"
-    row = Row("toy", "scratch", "tiny", Settings(vocabulary=str(path)), seeds=1)
+    row = Row("toy", "scratch", "tiny", {"vocabulary": str(path)}, seeds=1)
     keyed = []
     for more in ([], ["zebra"]):
         path.write_text("\n".join([*VOCABULARY, *more]) + "\n")
@@ -106,7 +105,7 @@ def test_another_vocabulary_in_the_same_file_is_another_run(task, tmp_path):
 
 
 def test_two_rows_that_are_one_run_are_done_once(task, model):
-    rows = [Row("toy", "finetune", model, Settings(epochs=1), name, seeds=1) for name in ("one", "other")]
+    rows = [Row("toy", "finetune", model, {"epochs": 1}, name, seeds=1) for name in ("one", "other")]
     plan = make_plan(rows, {"toy": task})
     assert len(plan.runs) == 2
     assert [len(job) for job in plan.jobs()] == [1]
@@ -192,11 +191,9 @@ def test_a_study_is_described_in_a_file(tmp_path, reviews, model):
     study = from_config(path, told={"batch_size": 8})
     plan = study.plan()
     assert study.name == "mine"
-    assert [(run.method, run.settings.rates, run.settings.epochs, run.settings.batch_size) for run in plan.runs] == [
-        ("tfidf", (), 1, 8),
-        ("finetune", (1e-3, 3e-3), 1, 8),
-        ("finetune", (1e-3, 3e-3), 1, 8),
-    ]
+    assert [run.method for run in plan.runs] == ["tfidf", "finetune", "finetune"]
+    for run in plan.runs[1:]:
+        assert (run.settings.rates, run.settings.epochs, run.settings.batch_size) == ((1e-3, 3e-3), 1, 8)
     again = from_config(path, tasks=[load_task(reviews)], told={"batch_size": 8}).plan()
     assert [run.key for run in again.runs] == [run.key for run in plan.runs]
     assert from_config(path, seeds=1).plan().runs[-1].settings.seed == 0
@@ -227,7 +224,7 @@ def test_a_wrong_file_says_what_is_wrong(tmp_path, content, says):
     path.write_text(content)
     with pytest.raises(UserError, match=says):
         from_config(path)
-    with pytest.raises(UserError, match="cannot read"):
+    with pytest.raises(UserError, match="no such file"):
         from_config(tmp_path / "missing.toml")
 
 

@@ -15,13 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pocketbert.errors import UserError
+from pocketbert.errors import UserError, listed, quote
 from pocketbert.predict import predict_file
 from pocketbert.runs import Run, train_run
 from pocketbert.tasks import check_task, load_task, read_rows
 from pocketbert.tasks.pages import look_at_pages, read_footer
 from pocketbert.tasks.parquet import _unpacked
-from pocketbert.tasks.quote import listed, short
 from pocketbert.vectors import encode_file
 
 Write = Callable[..., Path]
@@ -110,7 +109,7 @@ def test_columns_have_a_number_and_names_have_a_length(write: Write) -> None:
 
 
 def test_what_a_message_quotes_is_cut(write: Write) -> None:
-    assert len(short("a" * 10_000_000)) < 200
+    assert len(quote("a" * 10_000_000)) < 200
     assert len(listed(f"column {number}" * 100 for number in range(1_000))) < 5_000
     path = write("it.csv", "text,label\n" + "".join(f"film {row},{'no' * 5_000}{row % 2}\n" for row in range(9)))
     with pytest.raises(UserError, match="name the column of the labels") as raised:

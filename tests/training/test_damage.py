@@ -10,9 +10,9 @@ from safetensors.numpy import load_file, save_file
 
 from pocketbert.errors import UserError
 from pocketbert.runs import load_run, train_run
-from pocketbert.training.settings import Settings
 
-TOLD = Settings(threads=1, epochs=2, learning_rate=1e-2, max_length=16)
+TOLD = {"threads": 1, "epochs": 2, "learning_rate": 1e-2, "max_length": 16}
+ALONE = {"threads": 1}  # for a method without a model
 
 
 def sign(run) -> None:
@@ -44,11 +44,13 @@ def edit(run, name, change) -> None:
         ("settings.json", lambda it: it.update(pair="no"), "pair: 'no' is not true or false"),
         ("settings.json", lambda it: it.update(method=["majority"]), "method: the list .* is not text"),
         ("settings.json", lambda it: it.update(method="magic"), "damaged: method 'magic' is not known"),
-        ("settings.json", lambda it: it.update(format=2), "made by a newer pocketbert .format 2.; update"),
-        ("settings.json", lambda it: it.update(format=0), "format: 0 is not a whole number from 1 to 1"),
+        ("settings.json", lambda it: it.update(format=3), "made by a newer pocketbert .format 3.; update"),
+        ("settings.json", lambda it: it.update(format=0), "format: 0 is not a whole number from 1 to 2"),
         ("settings.json", lambda it: it["settings"].update(odd=1), "damaged: setting 'odd' is not known"),
         ("settings.json", lambda it: it["settings"].update(threads=10**5), "damaged: threads: 100000 is not"),
-        ("settings.json", lambda it: it["settings"].update(device="tpu"), "damaged: device: 'tpu' is not known"),
+        ("settings.json", lambda it: it["settings"].update(seed=-1), "damaged: seed: -1 is not"),
+        ("settings.json", lambda it: it.update(ancestry="none"), "damaged: ancestry: 'none' is not a list"),
+        ("settings.json", lambda it: it.update({"from": 3}), "damaged: from: 3 is not text"),
         ("metrics.json", lambda it: it.update(scores=[]), "scores: the list"),
         ("metrics.json", lambda it: it["scores"]["test"].update(accuracy="1"), "scores, test, accuracy: '1' is not a"),
         ("metrics.json", lambda it: it["scores"]["test"].update(confusion=[[1]]), "no table of 2 x 2"),
@@ -66,7 +68,7 @@ def edit(run, name, change) -> None:
     ],
 )
 def test_a_file_of_a_run_that_is_not_what_it_was_is_named(task, tmp_path, name, change, says):
-    train_run(task, "majority", tmp_path / "run", settings=TOLD)
+    train_run(task, "majority", tmp_path / "run", settings=ALONE)
     edit(tmp_path / "run", name, change)
     with pytest.raises(UserError, match=says) as caught:
         load_run(tmp_path / "run").fitted()
@@ -74,7 +76,7 @@ def test_a_file_of_a_run_that_is_not_what_it_was_is_named(task, tmp_path, name, 
 
 
 def test_a_coin_of_other_labels_is_refused(task, tmp_path):
-    train_run(task, "random", tmp_path / "run", settings=TOLD)
+    train_run(task, "random", tmp_path / "run", settings=ALONE)
     edit(tmp_path / "run", "model/random.json", lambda it: it.update(labels=3))
     with pytest.raises(UserError, match=r"random.json: damaged: it has 3 labels, and the run 2"):
         load_run(tmp_path / "run").fitted()
@@ -90,7 +92,7 @@ def test_a_coin_of_other_labels_is_refused(task, tmp_path):
     ],
 )
 def test_word_weights_of_another_shape_or_that_are_no_numbers_are_refused(task, tmp_path, change, says):
-    train_run(task, "tfidf", tmp_path / "run", settings=TOLD)
+    train_run(task, "tfidf", tmp_path / "run", settings=ALONE)
     path = tmp_path / "run" / "model" / "tfidf.safetensors"
     with safe_open(path, framework="np") as file:
         words = file.metadata()
@@ -109,11 +111,11 @@ def test_word_weights_of_another_shape_or_that_are_no_numbers_are_refused(task, 
 def test_a_head_that_is_no_numbers_and_hashes_that_are_none_are_refused(task, model, tmp_path):
     run = tmp_path / "run"
     train_run(task, "finetune", run, model=model, settings=TOLD)
-    head = load_file(run / "model" / "head.safetensors")
-    save_file({name: tensor * np.float32("nan") for name, tensor in head.items()}, run / "model" / "head.safetensors")
+    path = run / "model" / "trained.safetensors"
+    save_file({name: tensor * np.float32("nan") for name, tensor in load_file(path).items()}, path)
     save_file({"hashes": np.zeros(3, dtype=np.float32)}, run / "seen.safetensors")
     sign(run)
-    with pytest.raises(UserError, match=r"head.safetensors: damaged: weights that are no numbers"):
+    with pytest.raises(UserError, match=r"trained.safetensors: damaged: weights that are no numbers"):
         load_run(run).fitted()
     with pytest.raises(UserError, match=r"seen.safetensors: damaged: its hashes are float32"):
         load_run(run).seen(task.train)

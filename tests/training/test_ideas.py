@@ -12,46 +12,52 @@ from hypothesis import strategies as st
 from pocketbert.dropout import Dropout, seed_dropout, set_dropout
 from pocketbert.encoder import Encoder
 from pocketbert.heads import make_head
+from pocketbert.methods.finetune import FinetuneSettings
 from pocketbert.training.batches import by_length, epoch_batches
-from pocketbert.training.learners import HeadBank, NetworkLearner, fresh_head
+from pocketbert.training.learners import HeadBank, NetworkLearner, TaskTexts, fresh_head
 from pocketbert.training.network import Network, read_all
 from pocketbert.training.optimizer import FlatAdamW, rate_schedule
-from pocketbert.training.settings import Settings
 
-PLAIN = Settings(
+PLAIN = FinetuneSettings(
     learning_rate=3e-3, epochs=5, batch_size=16, pooling="pooler", dropout=0.0, weight_decay=0.1, precision="float64",
-    like_length=False, only_cls=False, slice=False,
+    group_by_length=False, only_cls=False, vocabulary_slice=False,
 )  # fmt: skip
 
 
 def learner(task, tokenizer, config, settings) -> NetworkLearner:
     encoder = Encoder(config, seed=3)
     set_dropout(encoder, settings.dropout)
-    network = Network(encoder, fresh_head(settings, config.width, 2), settings.pooling, only_cls=settings.only_cls)
+    heads = {"toy": fresh_head(settings, config.width, 2)}
+    network = Network(encoder, heads, settings.pooling, only_cls=settings.only_cls)
+    return NetworkLearner(network, lambda part: part.read, [texts_of(task, tokenizer)], settings, 3e-3)
+
+
+def texts_of(task, tokenizer) -> TaskTexts:
     train, dev = tokenizer(task.train.texts), tokenizer(task.dev.texts)
-    trains = network.uses_pooler()
-    return NetworkLearner(
-        network, lambda name: trains or "pooler" not in name, (train, task.train.labels), dev, 2, settings, 3e-3
-    )
+    return TaskTexts("toy", 2, train, task.train.labels, dev, task.dev.labels)
 
 
 def run(made: NetworkLearner, epochs: int = 5):
     """(loss of every step, dev logits after every epoch, whole weights at the end): 50 steps of 16."""
     losses = []
     step = made.step
-    made.step = lambda rows, rate: losses.append(step(rows, rate)) or losses[-1]
+    made.step = lambda rows, rate, of: losses.append(step(rows, rate, of)) or losses[-1]
     dev = []
     for epoch in range(epochs):
         made.epoch(epoch, lambda done: None)
-        dev.append(made.dev_logits()[0])
+        dev.append(made.dev_logits())
     return losses, dev, made.snapshot(0)
 
 
 @pytest.mark.parametrize("pooling", ["pooler", "cls"])
-@pytest.mark.parametrize("trick", [{"only_cls": True}, {"slice": True}, {"only_cls": True, "slice": True}], ids=str)
+@pytest.mark.parametrize(
+    "trick", [{"only_cls": True}, {"vocabulary_slice": True}, {"only_cls": True, "vocabulary_slice": True}], ids=str
+)
 def test_cls_alone_and_the_slice_give_the_plain_losses_and_weights(task, tokenizer, config, trick, pooling):
     plain_losses, plain_dev, plain = run(learner(task, tokenizer, config, replace(PLAIN, pooling=pooling)))
-    losses, dev, weights = run(learner(task, tokenizer, config, replace(PLAIN, pooling=pooling, **trick)))
+    losses, dev, weights = run(
+        learner(task, tokenizer, config, replace(PLAIN, pooling=pooling, **dict.fromkeys(trick, True)))
+    )
     assert len(losses) == 50
     np.testing.assert_allclose(losses, plain_losses, rtol=0, atol=1e-9)
     np.testing.assert_allclose(dev, plain_dev, rtol=0, atol=1e-9)
@@ -61,7 +67,7 @@ def test_cls_alone_and_the_slice_give_the_plain_losses_and_weights(task, tokeniz
 
 
 def test_rows_that_no_text_uses_only_decay_and_the_slice_is_small(task, tokenizer, config):
-    made = learner(task, tokenizer, config, replace(PLAIN, slice=True))
+    made = learner(task, tokenizer, config, replace(PLAIN, vocabulary_slice=True))
     assert made.network.encoder.embeddings.word.num_embeddings < config.vocabulary - 30
     before = Encoder(config, seed=3).double().embeddings.word.weight.detach()
     _, _, weights = run(made, epochs=1)
@@ -72,20 +78,28 @@ def test_rows_that_no_text_uses_only_decay_and_the_slice_is_small(task, tokenize
 
 def test_dev_words_that_training_never_saw_have_the_current_decay_at_every_evaluation(task, tokenizer, config):
     """Dev rows are in the slice, so their decay is AdamW's own; losing it would change the dev logits."""
-    made = learner(task, tokenizer, config, replace(PLAIN, slice=True))
     trained = set(np.unique(tokenizer(task.train.texts).ids))
-    only_dev = [i for i in np.unique(tokenizer(task.dev.texts).ids) if i not in trained]
-    rows = set(made.slice.rows.tolist())
-    assert trained <= rows
-    assert set(only_dev) <= rows
+    new = next(token for row, token in enumerate(tokenizer.tokens) if row not in trained and token.isalpha())
+    dev = replace(task.dev, texts=[f"{text} {new} {new}" for text in task.dev.texts])
+    task = replace(task, splits={**task.splits, "dev": dev})
+    only_dev = set(np.unique(tokenizer(task.dev.texts).ids)) - trained
+    assert only_dev, "dev has a word that training has not"
+    slow = replace(PLAIN, weight_decay=0.9)  # enough to be seen
+    made = learner(task, tokenizer, config, replace(slow, vocabulary_slice=True))
+    assert trained | only_dev <= set(made.slice.rows.tolist())
+    _, plain_dev, _ = run(learner(task, tokenizer, config, slow))
+    _, dev_logits, _ = run(made)
+    np.testing.assert_allclose(dev_logits, plain_dev, rtol=0, atol=1e-9)
+    stale = learner(task, tokenizer, config, replace(slow, weight_decay=0.0, vocabulary_slice=True))
+    assert np.abs(np.array(run(stale)[1]) - np.array(plain_dev)).max() > 1e-3, "the decay is large enough to matter"
 
 
 @pytest.mark.parametrize("pooling", ["pooler", "cls", "mean"])
 def test_a_batch_has_the_same_logits_whatever_shares_it(task, tokenizer, config, pooling):
-    network = Network(Encoder(config, seed=1).double(), make_head("linear", config.width, 2).double(), pooling).eval()
+    heads = {"toy": make_head("linear", config.width, 2).double()}
+    network = Network(Encoder(config, seed=1).double(), heads, pooling).eval()
     encoded = tokenizer(task.dev.texts)
-    one = read_all(network, encoded, batch_size=1)
-    many = read_all(network, encoded, batch_size=32)
+    one, many = (read_all(lambda batch: network(batch, "toy"), encoded, batch_size=size) for size in (1, 32))
     np.testing.assert_allclose(one, many, rtol=0, atol=1e-12)
 
 
@@ -98,10 +112,10 @@ def test_a_batch_has_the_same_logits_whatever_shares_it(task, tokenizer, config,
 )
 def test_every_row_is_in_exactly_one_batch(lengths, size, like, seed):
     lengths = np.array(lengths)
-    batches = epoch_batches(lengths, size, np.random.default_rng(seed), like_length=like)
+    batches = epoch_batches(lengths, size, np.random.default_rng(seed), group_by_length=like)
     assert sorted(np.concatenate(batches)) == list(range(len(lengths)))
     assert max(len(batch) for batch in batches) <= size
-    again = epoch_batches(lengths, size, np.random.default_rng(seed), like_length=like)
+    again = epoch_batches(lengths, size, np.random.default_rng(seed), group_by_length=like)
     assert all((a == b).all() for a, b in zip(batches, again, strict=True))
     assert sorted(np.concatenate(by_length(lengths, size))) == list(range(len(lengths)))
 
@@ -110,7 +124,7 @@ def test_batches_of_like_length_have_almost_no_padding():
     lengths = np.random.default_rng(0).integers(5, 60, 5_000)
 
     def padding(like):
-        batches = epoch_batches(lengths, 32, np.random.default_rng(0), like_length=like)
+        batches = epoch_batches(lengths, 32, np.random.default_rng(0), group_by_length=like)
         return 1 - lengths.sum() / sum(len(batch) * lengths[batch].max() for batch in batches)
 
     assert padding(True) < 0.03
@@ -158,7 +172,7 @@ def test_heads_trained_together_are_the_heads_trained_alone(head, weights):
     random = np.random.default_rng(0)
     x, y = random.normal(size=(90, 12)), random.integers(0, 3, 90)
     dev = random.normal(size=(40, 12))
-    made = Settings(
+    made = FinetuneSettings(
         learning_rate=(1e-2, 1e-3),
         epochs=3,
         batch_size=16,
@@ -167,12 +181,13 @@ def test_heads_trained_together_are_the_heads_trained_alone(head, weights):
         precision="float64",
         class_weights=weights,
     )
-    together = HeadBank((x, y), dev, 3, made, seeds=(4, 7))
+    dev = dev, random.integers(0, 3, 40)
+    together = HeadBank("toy", (x, y), dev, 3, made, seeds=(4, 7))
     for epoch in range(3):
         together.epoch(epoch, lambda done: None)
     for i, candidate in enumerate(together.candidates):
         alone = HeadBank(
-            (x, y), dev, 3, replace(made, learning_rate=candidate.rate, seed=candidate.seed), (candidate.seed,)
+            "toy", (x, y), dev, 3, replace(made, learning_rate=candidate.rate, seed=candidate.seed), (candidate.seed,)
         )
         for epoch in range(3):
             alone.epoch(epoch, lambda done: None)
@@ -183,14 +198,13 @@ def test_heads_trained_together_are_the_heads_trained_alone(head, weights):
 
 def test_a_bank_of_heads_is_what_the_network_learner_gives_with_a_frozen_encoder(task, tokenizer, config):
     made = replace(PLAIN, epochs=2)
-    network = Network(Encoder(config, seed=3).double(), fresh_head(made, config.width, 2).double(), "pooler").eval()
+    heads = {"toy": fresh_head(made, config.width, 2).double()}
+    network = Network(Encoder(config, seed=3).double(), heads, "pooler").eval()
     set_dropout(network, 0.0)  # features that are computed once have none
-    train, dev = tokenizer(task.train.texts), tokenizer(task.dev.texts)
-    x, x_dev = read_all(network.pool, train), read_all(network.pool, dev)
-    bank = HeadBank((x, task.train.labels), x_dev, 2, made, (0,))
-    slow = NetworkLearner(
-        network, lambda name: name.startswith("head."), (train, task.train.labels), dev, 2, made, made.rates[0]
-    )
+    texts = texts_of(task, tokenizer)
+    x, x_dev = read_all(network.pool, texts.train), read_all(network.pool, texts.dev)
+    bank = HeadBank("toy", (x, task.train.labels), (x_dev, task.dev.labels), 2, made, (0,))
+    slow = NetworkLearner(network, lambda part: part.of == "heads", [texts], made, made.rates[0])
     for epoch in range(2):
         bank.epoch(epoch, lambda done: None)
         slow.epoch(epoch, lambda done: None)

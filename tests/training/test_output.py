@@ -22,12 +22,12 @@ from pocketbert.study import Study
 from pocketbert.vectors import encode_file
 
 from .conftest import make_task
-from .test_use import ONE, command, write
+from .test_use import command, write
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    return train_run(make_task(), "tfidf", tmp_path_factory.mktemp("runs") / "words", settings=ONE)
+    return train_run(make_task(), "tfidf", tmp_path_factory.mktemp("runs") / "words")
 
 
 @pytest.fixture

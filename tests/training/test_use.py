@@ -4,7 +4,6 @@ import csv
 import json
 import subprocess
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,9 +21,9 @@ from pocketbert.runs import train_run
 from pocketbert.vectors import encode
 
 from .conftest import make_task
-from .test_methods import QUICK
+from .test_methods import quick
 
-ONE = replace(QUICK, learning_rate=1e-2, epochs=2)
+ONE = quick(learning_rate=1e-2, epochs=2)
 
 
 @pytest.fixture(scope="module")
@@ -218,7 +217,7 @@ def test_an_exported_run_gives_equal_probabilities_in_transformers(model, tmp_pa
     import transformers
 
     task = make_task(pairs=pairs)
-    made = replace(ONE, pooling=pooling, head=head)
+    made = {**ONE, "pooling": pooling, "head": head}
     trained = train_run(task, "finetune", tmp_path / "run", model=model, settings=made)
     export_run(trained, tmp_path / "exported")
     theirs = transformers.BertForSequenceClassification.from_pretrained(tmp_path / "exported").eval()
@@ -232,10 +231,10 @@ def test_an_exported_run_gives_equal_probabilities_in_transformers(model, tmp_pa
 
 
 def test_what_has_no_place_in_transformers_is_refused(task, model, tmp_path):
-    mean = train_run(task, "finetune", tmp_path / "mean", model=model, settings=replace(ONE, pooling="mean"))
+    mean = train_run(task, "finetune", tmp_path / "mean", model=model, settings={**ONE, "pooling": "mean"})
     with pytest.raises(UserError, match="pooling 'mean'.*--pooling pooler"):
         export_run(mean, tmp_path / "exported")
-    words = train_run(task, "tfidf", tmp_path / "words", settings=ONE)
+    words = train_run(task, "tfidf", tmp_path / "words")
     with pytest.raises(UserError, match="no BERT"):
         export_run(words, tmp_path / "exported")
     assert not (tmp_path / "exported").exists()
@@ -304,4 +303,5 @@ def test_methods_are_listed_as_objects_with_names():
         "frozen",
         "finetune",
         "scratch",
+        "bitfit",
     ]

@@ -20,7 +20,7 @@ from pocketbert.cli import (  # noqa: F401 - each of these adds its commands to 
     use,
 )
 from pocketbert.cli.app import app
-from pocketbert.cli.output import asks_for_json, one_document, open_streams, print_json, say_error
+from pocketbert.cli.output import asks_for_json, one_document, open_streams, print_json, say_error, speaks
 from pocketbert.errors import UserError
 
 CLOSED_PIPE = 141  # what a shell says of a program that a closed pipe ended
@@ -28,7 +28,7 @@ CLOSED_PIPE = 141  # what a shell says of a program that a closed pipe ended
 
 def main() -> None:
     """Run a command. A person's mistake is one line on standard error and exit code 2; ours is a traceback and 1."""
-    as_json = asks_for_json(sys.argv[1:])
+    as_json = asks_for_json(sys.argv[1:]) and speaks()
     code = 0
     try:
         open_streams()

@@ -8,7 +8,7 @@ from pocketbert import __version__
 
 app = typer.Typer(
     name="pocketbert",
-    help="Small BERTs, honest results: train, compare, audit, explain and serve BERT text classifiers.",
+    help="Small BERTs, honest results: train and compare BERT text classifiers.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -6,7 +6,7 @@ import typer
 
 from pocketbert.cli.app import Json, app
 from pocketbert.cli.output import print_json, print_table, say
-from pocketbert.errors import UserError
+from pocketbert.errors import UserError, listed
 
 if TYPE_CHECKING:
     from pocketbert.tasks import Check
@@ -75,7 +75,7 @@ def _tokenizer(model: str | None) -> Any:
     if model is not None:
         return load_tokenizer(model)
     try:
-        name = usual_model("frozen")
+        name = usual_model()
     except UserError:
         say("lengths are words, for want of a tokenizer (name a model with --model)")
         return None
@@ -84,7 +84,6 @@ def _tokenizer(model: str | None) -> Any:
 
 
 def _show(found: "Check") -> None:
-    from pocketbert.tasks.quote import listed
 
     rows = []
     for name, split in found.splits.items():

@@ -58,6 +58,11 @@ def asks_for_json(arguments: Sequence[str]) -> bool:
     return any(option == "--json" or option.startswith("--json=") for option in options)
 
 
+def speaks() -> bool:
+    """Of several processes that `torchrun` started, the first one speaks."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 @contextlib.contextmanager
 def one_document(wanted: bool) -> Iterator[None]:
     """With --json: exactly one document, whatever is printed; of what prints none, as help does, it is {"text": …}."""

@@ -1,13 +1,12 @@
 """`pocketbert pretrain`: raw text to a model folder."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pocketbert.cli.app import Json, app
-from pocketbert.cli.output import print_json, print_table, say
+from pocketbert.cli.output import print_json, print_table, say, speaks
 from pocketbert.cli.progress import duration, training_progress
 
 if TYPE_CHECKING:
@@ -113,8 +112,8 @@ def pretrain(
     )
     with training_progress() as report:
         done = run(corpus, out, settings, cache=cache, report=report, say=say)
-    if os.environ.get("RANK", "0") != "0":
-        return  # one process speaks
+    if not speaks():
+        return
     if as_json:
         print_json({"folder": str(done.folder), **done.about, "metrics": done.metrics})
     else:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pocketbert.cli.app import Json, app
+from pocketbert.cli.options import with_settings
 from pocketbert.cli.output import print_json, print_table, say
 from pocketbert.cli.progress import duration, study_progress
-from pocketbert.cli.train import Encoding, Hub, Label, Text, Text2, rates
+from pocketbert.cli.train import Encoding, Hub, Label, Text, Text2
 from pocketbert.errors import UserError
 
 if TYPE_CHECKING:
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
 
 @app.command()
+@with_settings
 def study(
+    told: dict[str, Any],
     sources: Annotated[
         list[str] | None,
         typer.Argument(
@@ -34,10 +37,6 @@ def study(
     rows: Annotated[int | None, typer.Option(help="At most so many texts of each split: a quick look.")] = None,
     workers: Annotated[str | None, typer.Option(help="Processes (default: one a core), or ray[://address].")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the study. Default: studies/NAME.")] = None,
-    learning_rate: Annotated[str | None, typer.Option(help="One, or several with commas: dev chooses.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the training texts.")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Texts a step. Default: 32.")] = None,
-    max_length: Annotated[int | None, typer.Option(help="Tokens a text; longer ones are cut. Default: 128.")] = None,
     text: Text = None,
     text2: Text2 = None,
     label: Label = None,
@@ -53,16 +52,8 @@ def study(
     from pocketbert.study import Study, from_config
     from pocketbert.study.study import parse_workers
     from pocketbert.tasks import load_task
-    from pocketbert.training.settings import Settings
 
     parse_workers(workers)
-    told = {
-        "learning_rate": rates(learning_rate),
-        "epochs": epochs,
-        "batch_size": batch_size,
-        "max_length": max_length,
-    }
-    told = {name: value for name, value in told.items() if value is not None}
     if preset and told:
         raise UserError(f"preset {preset} has its own settings; leave --{next(iter(told)).replace('_', '-')} out")
     columns: dict[str, Any] = {"text": text, "text2": text2, "label": label, "hub": hub, "encoding": encoding}
@@ -80,7 +71,7 @@ def study(
     if config is not None:
         made = from_config(config, told=told, **arguments)
     else:
-        made = Study(**{**arguments, "hub": hub}, settings=Settings(**told))  # type: ignore[arg-type]
+        made = Study(**{**arguments, "hub": hub}, settings=told)
     plan = made.plan()
     for message in _messages(made, plan):
         say(message)
@@ -152,7 +143,8 @@ def _show_plan(study: "Study", plan: "Plan", workers: str | None, as_json: bool)
     for number, row in enumerate(plan.rows):
         own = plan.of_row(number)
         waiting = [run for run in own if run in left]
-        rate = ", ".join(f"{rate:g}" for rate in own[0].settings.rates)
+        settings = own[0].settings.to_dict()
+        rate = ", ".join(f"{rate:g}" for rate in getattr(own[0].settings, "rates", ()))
         lines.append(
             {
                 "task": row.task,
@@ -160,8 +152,8 @@ def _show_plan(study: "Study", plan: "Plan", workers: str | None, as_json: bool)
                 "seeds": len(own),
                 "finished": len(own) - len(waiting),
                 "learning_rate": rate,
-                "epochs": own[0].settings.epochs if row.model else None,
-                "precision": own[0].settings.precision if row.model else None,
+                "epochs": settings.get("epochs"),
+                "precision": settings.get("precision"),
                 "seconds_a_run": round(own[0].seconds, 1),
             }
         )

@@ -1,262 +1,140 @@
-"""The three methods that train a BERT: frozen, finetune, scratch. They share the loop, and differ in what trains."""
+"""What the methods have in common that train a BERT, or a part of one: a filter says which."""
 
-import copy
-from collections.abc import Callable, Sequence
+import math
+from abc import abstractmethod
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
-from torch import Tensor
-
-from pocketbert.checkpoints import read_config, read_encoder, read_tokenizer, save_model
-from pocketbert.config import Config
-from pocketbert.dropout import set_dropout
-from pocketbert.encoder import Encoder
 from pocketbert.errors import UserError
-from pocketbert.files import new_file
-from pocketbert.methods.base import Fitted, Job, Method, Trained, register
-from pocketbert.models import load_model, load_tokenizer, weights_fingerprint
-from pocketbert.tokenizer import Encoded, Tokenizer
-from pocketbert.training.features import features
-from pocketbert.training.learners import HeadBank, NetworkLearner, fresh_head
-from pocketbert.training.loop import Learner, Outcome, train
-from pocketbert.training.network import Network, read_all, softmax
-from pocketbert.training.settings import Settings
+from pocketbert.methods.base import BEGIN, WEIGHTS, DataSize, Method, Workload
+from pocketbert.training.settings import Settings, TrainingSettings, check_device
 
-HEAD = "head.safetensors"
-READING = 32  # rows a batch when predicting
+if TYPE_CHECKING:
+    from pocketbert.encoder import Encoder
+    from pocketbert.start import Start
+    from pocketbert.tokenizer import Tokenizer
+    from pocketbert.training.job import Fitted, Job, Saved, Trained
+    from pocketbert.training.network import Part
 
-
-class NetworkFitted(Fitted):
-    """A trained network and its tokenizer."""
-
-    def __init__(self, network: Network, tokenizer: Tokenizer, settings: Settings, *, whole: bool) -> None:
-        self.network, self.tokenizer, self.settings, self.whole = network.eval(), tokenizer, settings, whole
-        self.labels = int(dict(network.head.named_parameters())["output.bias"].shape[0])
-        self.shared: str | None = None  # the fingerprint of a frozen encoder whose features other runs can use too
-
-    def probabilities(self, texts: Sequence[str], seconds: Sequence[str] | None = None) -> np.ndarray:
-        encoded = self.tokenizer(texts, seconds, max_length=self.settings.max_length)
-        self.cut = int((encoded.cut > 0).sum())
-        if not len(encoded):
-            return np.zeros((0, self.labels))
-        if self.shared is None:
-            return softmax(read_all(self.network, encoded, batch_size=READING, device=self.settings.device))
-        with torch.inference_mode():
-            read = torch.from_numpy(features(self.network, encoded, weights=self.shared)).to(self.settings.device)
-            return softmax(self.network.head(read).cpu().numpy())
-
-    def save(self, folder: Path) -> None:
-        """The head, and the encoder too where the method trained it."""
-        with new_file(folder / HEAD) as part:
-            save_file({name: p.detach().cpu().contiguous() for name, p in self.network.head.named_parameters()}, part)
-        if self.whole:
-            save_model(self.network.encoder, folder / "encoder", self.tokenizer)
+OVERHEAD = 4e-4  # seconds an example costs beside its matrix products
+SHARE = 0.45  # of the machine's peak that training reaches
 
 
-class Neural(Method):
-    """What the three have in common."""
+class NetworkMethod(Method):
+    """A method that trains a network: an encoder, a pooling, a head. Subclasses say what of it trains."""
 
-    def trains(self, parameter: str, *, pooler: bool) -> bool:
-        """Everything that is read."""
-        return pooler or not parameter.startswith("encoder.pooler.")
+    settings: ClassVar[type[Settings]] = TrainingSettings
+    starts_from: ClassVar[str | None] = WEIGHTS
+    epochs: ClassVar[int] = 4
+    rate_at_384: ClassVar[float] = 5e-5  # of an encoder 384 wide; a smaller one wants more
+    rate_power: ClassVar[float] = 1.6
 
-    def prepare(self, job: Job) -> tuple[Encoder, Tokenizer]:
-        """The encoder to start from, and the tokenizer it reads with."""
-        assert job.model is not None
-        if job.model.folder is None:
+    @abstractmethod
+    def trains(self, part: "Part") -> bool:
+        """Does this parameter train? The same filter says what is saved, loaded and counted."""
+
+    def extend(self, encoder: "Encoder", settings: Any) -> None:
+        """Put what the method adds, if anything, into the encoder's slots (encoder.Layer), drawn from the seed."""
+
+    # -- what is derived -----------------------------------------------------------------------------------------
+
+    def resolve(self, settings: Settings, start: "Start | None", size: DataSize) -> Settings:
+        assert isinstance(settings, TrainingSettings)
+        assert start is not None
+        check_device(settings.device)
+        changes: dict[str, Any] = {}
+        if settings.learning_rate is None:
+            changes["learning_rate"] = self.default_rate(start.config.width)
+        if settings.epochs is None:
+            changes["epochs"] = self.epochs
+        if settings.pooling is None:
+            changes["pooling"] = self.own_pooling(start)
+        if settings.precision is None:
+            changes["precision"] = self.default_precision(start.config.width)
+        if settings.max_length > start.config.positions:
+            positions = start.config.positions
+            raise UserError(f"max_length {settings.max_length} is more than the model's {positions} positions")
+        return super().resolve(replace(settings, **changes), start, size)
+
+    def default_rate(self, width: int) -> float:
+        """One significant digit of a power law in the width.
+
+        The published rates starve small models: a tiny BERT wants ten times what a base one does. The rule was read
+        off dev accuracy on sst2 (docs/performance.md); a rate of one's own overrides it.
+        """
+        rate = self.rate_at_384 * (384 / width) ** self.rate_power
+        digit = 10.0 ** math.floor(math.log10(rate))
+        return float(f"{round(rate / digit) * digit:.0e}")
+
+    def default_precision(self, width: int) -> str:
+        from pocketbert.training.machine import BFLOAT16_PAYS, has_bfloat16
+
+        return "bfloat16" if width >= BFLOAT16_PAYS and has_bfloat16() else "float32"
+
+    def own_pooling(self, start: "Start") -> str:
+        return start.pooling
+
+    def usual_model(self) -> str | None:
+        from pocketbert.models import usual_model
+
+        return usual_model()
+
+    # -- a run ---------------------------------------------------------------------------------------------------
+
+    def prepare(self, job: "Job") -> "tuple[Encoder, Tokenizer]":
+        start = job.start
+        assert start is not None
+        if not start.pretrained:
             raise UserError(
-                f"'{job.model.name}' is a shape with fresh weights: nothing to {self.name}; "
-                f"use method scratch, or a pretrained model (pocketbert models)"
+                f"'{start.name}' is a shape with fresh weights: nothing to {self.name}; "
+                f"use a method that starts from a shape ({', '.join(from_shapes())}), or a pretrained model "
+                f"(pocketbert models)"
             )
-        if job.model.tokenizer is None:
-            raise UserError(f"{job.model.folder}: the model has no tokenizer.json and no vocab.txt")
-        if self.name == "frozen" and job.settings.pooling == "pooler" and not job.model.has_pooler:
-            raise UserError(f"model '{job.model.name}' has no pooler; use pooling cls or mean")
-        return job.model.encoder(seed=job.settings.seed), job.model.tokenizer
+        return start.encoder(seed=job.settings.seed), start.require_tokenizer()
 
-    def fit(self, job: Job) -> Trained:
-        return self.fit_together(job, (job.settings.seed,))[0]
+    def fit(self, job: "Job") -> "Trained":
+        from pocketbert.training.fit import fit_network
 
-    def fit_together(self, job: Job, seeds: tuple[int, ...]) -> list[Trained]:
-        """Seeds that share everything but their heads, in one training; most methods take one at a time."""
-        settings = job.settings
-        encoder, tokenizer = job.start or self.prepare(job)
-        texts = tokenizer(job.train.texts, job.train.seconds, max_length=settings.max_length)
-        dev = None
-        if job.dev is not None:
-            dev = tokenizer(job.dev.texts, job.dev.seconds, max_length=settings.max_length)
-        outcome = train(
-            self.groups(job, self.network(encoder, settings, len(job.labels)), texts, dev, seeds),
-            None if job.dev is None else job.dev.labels,
-            epochs=settings.epochs or 1,
-            patience=settings.patience,
-            checkpoint=job.checkpoint,
-            report=job.report,
-        )
-        trained = []
-        for seed in seeds:
-            own = replace(settings, seed=seed)
-            trained.append(self.trained(outcome, self.network(encoder, own, len(job.labels)), tokenizer, own))
-        return trained
+        return fit_network(self, job, (job.settings.seed,))[0]
 
-    def trained(self, outcome: Outcome, network: Network, tokenizer: Tokenizer, settings: Settings) -> Trained:
-        weights = outcome.weights[settings.seed]
-        put(network, weights)
-        best = outcome.best[settings.seed]
-        fitted = NetworkFitted(network.float().to(settings.device), tokenizer, settings, whole=self.saves_encoder)
-        fitted.trained_parameters = sum(tensor.numel() for tensor in weights.values())
-        return Trained(
-            fitted,
-            [record for record in outcome.history if record.seed == settings.seed],
-            {"learning_rate": best.rate, "epoch": best.epoch, "dev_accuracy": best.dev_accuracy},
-            outcome.seconds,
-            trials=len(outcome.history),
-        )
+    def load(self, saved: "Saved") -> "Fitted":
+        from pocketbert.training.fit import load_network
 
-    saves_encoder: ClassVar[bool] = True
+        return load_network(self, saved)
 
-    def network(self, encoder: Encoder, settings: Settings, labels: int) -> Network:
-        head = fresh_head(settings, encoder.config.width, labels)
-        if settings.dropout is not None:
-            set_dropout(encoder, settings.dropout)
-        return Network(encoder, head, settings.pooling or "pooler", only_cls=settings.only_cls)
+    def reading(self, start: "Start | None", settings: Settings) -> "tuple[Tokenizer | None, int | None]":
+        assert isinstance(settings, TrainingSettings)
+        return None if start is None else start.tokenizer, settings.max_length
 
-    def groups(
-        self, job: Job, network: Network, texts: Encoded, dev: Encoded | None, seeds: tuple[int, ...]
-    ) -> list[Callable[[], Learner]]:
-        """One learner a rate, one after the other, each from the same start."""
+    def identity(self, start: "Start | None", settings: Settings, fingerprint: str | None) -> Any:
+        from pocketbert.start import tokenizer_fingerprint
 
-        def start(rate: float) -> Callable[[], Learner]:
-            def make() -> Learner:
-                own = copy.deepcopy(network)
-                trains = self.predicate(own)
-                return NetworkLearner(own, trains, (texts, job.targets), dev, len(job.labels), job.settings, rate)
+        assert start is not None
+        return [fingerprint, None if start.tokenizer is None else tokenizer_fingerprint(start.tokenizer)]
 
-            return make
+    # -- what it costs -------------------------------------------------------------------------------------------
 
-        return [start(rate) for rate in job.settings.rates]
+    def seconds(self, start: "Start | None", settings: Settings, work: Workload) -> float:
+        """From the number of products a run needs and this machine's speed."""
+        assert isinstance(settings, TrainingSettings)
+        assert start is not None
+        forward = self.forward_products(start, settings, work)
+        passes = settings.choices
+        speed = work.products * SHARE
+        faster = 1.8 if settings.precision == "bfloat16" else 1.0
+        trained = work.rows * passes * (3 * forward / (speed * faster) + OVERHEAD)
+        return BEGIN + trained + work.evaluated * passes * forward / speed
 
-    def predicate(self, network: Network) -> Callable[[str], bool]:
-        pooler = network.uses_pooler()
-        return lambda name: self.trains(name, pooler=pooler)
-
-    def load(self, folder: Path, labels: tuple[str, ...], settings: Settings, about: dict[str, Any]) -> Fitted:
-        encoder, tokenizer = self.load_encoder(folder, about)
-        network = self.network(encoder, settings, len(labels))
-        path = folder / HEAD
-        try:
-            head = load_file(path)
-        except (OSError, SafetensorError) as error:
-            raise UserError(f"{path}: not a whole safetensors file: {error}") from error
-        expected = {name: p.shape for name, p in network.head.named_parameters()}
-        if {name: tensor.shape for name, tensor in head.items()} != expected:
-            raise UserError(f"{path}: not the head that settings.json describes")
-        if not all(tensor.is_floating_point() and tensor.isfinite().all() for tensor in head.values()):
-            raise UserError(f"{path}: damaged: weights that are no numbers")
-        put(network, {f"head.{name}": tensor for name, tensor in head.items()})
-        return NetworkFitted(network.to(settings.device), tokenizer, settings, whole=self.saves_encoder)
-
-    def load_encoder(self, folder: Path, about: dict[str, Any]) -> tuple[Encoder, Tokenizer]:
-        encoder, _ = read_encoder(folder / "encoder")
-        tokenizer = read_tokenizer(folder / "encoder", read_config(folder / "encoder"))
-        if tokenizer is None:
-            raise UserError(f"{folder / 'encoder'}: no tokenizer in it")
-        return encoder, tokenizer
+    def forward_products(self, start: "Start", settings: TrainingSettings, work: Workload) -> float:
+        """Floating point operations to read one text."""
+        config = start.config
+        tokens = min(1.4 * work.words + 3, settings.max_length)
+        layer = 4 * config.width**2 + 2 * config.width * config.inner
+        return 2 * tokens * config.layers * (layer + tokens * config.width)
 
 
-def put(network: Network, weights: dict[str, Tensor]) -> None:
-    """Copy weights into a network by name; every name must be there, in its shape."""
-    parameters = dict(network.named_parameters())
-    for name, tensor in weights.items():
-        if name not in parameters or parameters[name].shape != tensor.shape:
-            raise UserError(f"'{name}' is no weight of this network; the run's checkpoint is damaged: remove it")
-        parameters[name].data.copy_(tensor)
+def from_shapes() -> list[str]:
+    """The methods that can start from a shape without weights."""
+    from pocketbert.methods.base import SHAPE, list_methods
 
-
-@register
-class Finetune(Neural):
-    name: ClassVar[str] = "finetune"
-    about: ClassVar[str] = "all parameters of a pretrained encoder, and a new head"
-
-
-@register
-class Scratch(Neural):
-    name: ClassVar[str] = "scratch"
-    about: ClassVar[str] = "the same shape with fresh weights, and a vocabulary learned from the training texts"
-
-    def prepare(self, job: Job) -> tuple[Encoder, Tokenizer]:
-        assert job.model is not None
-        settings = job.settings
-        if settings.vocabulary is None:
-            texts = [*job.train.texts, *(job.train.seconds or ())]
-            tokenizer = Tokenizer.learn(texts, settings.vocabulary_size)
-        elif settings.vocabulary.endswith(".txt"):
-            tokenizer = Tokenizer.from_vocabulary_file(Path(settings.vocabulary))
-        else:
-            tokenizer = load_tokenizer(settings.vocabulary)
-        shape = job.model.config
-        config = Config(**{**vars(shape), "vocabulary": len(tokenizer), "padding_id": tokenizer.padding_id})
-        return Encoder(config, seed=settings.seed), tokenizer
-
-
-def shares_features(settings: Settings) -> bool:
-    """May a frozen encoder's vectors be computed once? Not for a head that reads every token."""
-    return settings.features and settings.head != "bilstm"
-
-
-@register
-class Frozen(Neural):
-    name: ClassVar[str] = "frozen"
-    about: ClassVar[str] = "a new head on a pretrained encoder that stays as it is"
-    saves_encoder: ClassVar[bool] = False
-
-    def trains(self, parameter: str, *, pooler: bool) -> bool:
-        return parameter.startswith("head.")
-
-    def groups(
-        self, job: Job, network: Network, texts: Encoded, dev: Encoded | None, seeds: tuple[int, ...]
-    ) -> list[Callable[[], Learner]]:
-        """All rates and seeds at once on features that are computed once; or through the encoder, for token heads."""
-        if not shares_features(job.settings):
-            return super().groups(job, network, texts, dev, seeds)
-        return [lambda: self.bank(job, network, texts, dev, seeds)]
-
-    def trained(self, outcome: Outcome, network: Network, tokenizer: Tokenizer, settings: Settings) -> Trained:
-        trained = super().trained(outcome, network, tokenizer, settings)
-        if shares_features(settings):
-            assert isinstance(trained.fitted, NetworkFitted)
-            trained.fitted.shared = weights_fingerprint(network.encoder)
-        return trained
-
-    def bank(self, job: Job, network: Network, texts: Encoded, dev: Encoded | None, seeds: tuple[int, ...]) -> HeadBank:
-        weights = weights_fingerprint(network.encoder)
-        network = network.to(job.settings.device)
-        read = features(network, texts, weights=weights)
-        read_dev = None if dev is None else features(network, dev, weights=weights)
-        return HeadBank((read, job.targets), read_dev, len(job.labels), job.settings, seeds)
-
-    def fit_seeds(self, job: Job, seeds: Sequence[int]) -> list[Trained]:
-        """Several seeds at once, each with the result it has alone: one pass of the encoder, one bank of heads."""
-        if job.settings.patience or not shares_features(job.settings):
-            return [self.fit(replace(job, settings=replace(job.settings, seed=seed))) for seed in seeds]
-        return self.fit_together(job, tuple(seeds))
-
-    def load_encoder(self, folder: Path, about: dict[str, Any]) -> tuple[Encoder, Tokenizer]:
-        """The encoder is where it was; its weights must be those the head was trained on."""
-        if about["model"] is None:
-            raise UserError(f"{folder.parent / 'settings.json'}: damaged: it names no model")
-        model = load_model(about["model"])
-        if model.tokenizer is None:
-            raise UserError(f"model '{about['model']}' has no tokenizer any more")
-        encoder = model.encoder(seed=about["settings"]["seed"])
-        if weights_fingerprint(encoder) != about["weights"]:
-            raise UserError(
-                f"{folder}: this run's head was trained on other weights than model '{about['model']}' has now; "
-                f"put those back, or train again"
-            )
-        return encoder, model.tokenizer
+    return [name for name, method in list_methods().items() if method.starts_from == SHAPE]

@@ -21,17 +21,16 @@ from pocketbert.pretraining.examples import Batch, Examples
 from pocketbert.pretraining.lessons import Lessons
 from pocketbert.pretraining.objective import Student, distillation, read_batch
 from pocketbert.pretraining.settings import PretrainingSettings
-from pocketbert.training.loop import Candidate, derived_seed
+from pocketbert.training.loop import Candidate, Scores, derived_seed
 from pocketbert.training.machine import give_back_memory
 from pocketbert.training.optimizer import FlatAdamW, rate_schedule
+from pocketbert.training.settings import SCHEDULES
 
 DROPOUT = 31  # what a derived seed is for
 LOSSES = ("words", "next_sentence", "states", "cosine", "similarity")
 OWN = 3  # the first of them are each process's own part of the whole; the others are of all rows already
 HELD = ("held_words", "held_words_accuracy", "held_next_sentence", "held_next_sentence_accuracy")
-COLUMNS = ("step", "tokens", *LOSSES, *HELD)
-
-Measured = dict[str, float | None]
+COLUMNS = ("step", "tokens", *LOSSES, *HELD)  # what is told after each part
 
 
 class PretrainingLearner:
@@ -46,13 +45,12 @@ class PretrainingLearner:
         settings: PretrainingSettings,
         steps: int,
         group: Processes,
-        watch: Callable[[list[Measured]], None] | None = None,
     ) -> None:
         assert settings.learning_rate is not None
         self.candidates: tuple[Candidate, ...] = (Candidate(settings.seed, settings.learning_rate),)
         self.student = student.to(settings.device)
         self.text, self.held, self.lessons = examples, held, lessons
-        self.settings, self.steps, self.group, self.watch = settings, steps, group, watch
+        self.settings, self.steps, self.group = settings, steps, group
         self.part = part_length(steps, settings.checkpoints)
         self.examples = self.part * settings.batch_size
         set_dropout(student, settings.dropout)
@@ -60,9 +58,9 @@ class PretrainingLearner:
             parameter.requires_grad_(trains(name, settings))
         self.trainable = [(name, p) for name, p in student.named_parameters() if p.requires_grad]
         self.optimizer = FlatAdamW(self.trainable, weight_decay=settings.weight_decay, clip=settings.clip)
-        self.rate = rate_schedule(settings.learning_rate, steps, warmup=settings.warmup, schedule="linear")
-        self.tokens = 0
-        self.rows: list[list[float]] = []  # the curve: COLUMNS, one row a part
+        self.rate = rate_schedule(settings.learning_rate, steps, warmup=settings.warmup, schedule=SCHEDULES[0])
+        self.done, self.tokens = 0, 0  # steps and tokens so far
+        self.means: list[float] = []  # the losses of the last part: LOSSES
 
     def epoch(self, number: int, tick: Callable[[int], None]) -> list[float]:
         """One part of the budget."""
@@ -83,13 +81,17 @@ class PretrainingLearner:
                 f"pretraining diverged before step {end}: the loss is no number; lower learning_rate "
                 f"({self.settings.learning_rate:g})"
             )
+        self.done, self.means = end, means
+        return [sum(weight * mean for weight, mean in zip(self._weights(), means, strict=True))]
+
+    def evaluate(self) -> list[Scores]:
+        """Where it is, the losses of the last part, and held-out text. Nothing chooses: the last weights are kept."""
         held = measure_held_out(self.student, self.held)
         give_back_memory()
-        told = [mean if there else math.nan for mean, there in zip(means, self._there(), strict=True)]
-        self.rows.append([float(end), float(self.tokens), *told, *held])
-        if self.watch is not None:
-            self.watch(self.curve)
-        return [sum(weight * mean for weight, mean in zip(self._weights(), means, strict=True))]
+        told = [mean if there else None for mean, there in zip(self.means, self._there(), strict=True)]
+        known = [None if math.isnan(value) else value for value in held]
+        where = (float(self.done), float(self.tokens))
+        return [Scores(dict(zip(COLUMNS, (*where, *told, *known), strict=True)))]
 
     def _there(self) -> tuple[bool, ...]:
         """Which of the losses this run has."""
@@ -130,27 +132,15 @@ class PretrainingLearner:
         self.optimizer.step(self.rate(step))
         return torch.stack([loss.detach() for loss in losses]).cpu().double()
 
-    @property
-    def curve(self) -> list[Measured]:
-        """The losses after each part, by name; None where there is nothing to measure."""
-        named = [dict(zip(COLUMNS, row, strict=True)) for row in self.rows]
-        return [{name: None if math.isnan(value) else value for name, value in row.items()} for row in named]
-
-    # -- the loop's other questions ------------------------------------------------------------------------------
-
-    def dev_logits(self) -> np.ndarray | None:
-        return None  # nothing is chosen: the last weights are what is kept
-
     def snapshot(self, candidate: int) -> dict[str, Tensor]:
         return {name: parameter.detach().cpu().clone() for name, parameter in self.trainable}
 
     def state(self) -> dict[str, Tensor]:
-        curve = torch.tensor(self.rows, dtype=torch.float64)
-        return {**self.optimizer.state(), "curve": curve, "tokens": torch.tensor(self.tokens)}
+        return {**self.optimizer.state(), "tokens": torch.tensor(self.tokens)}
 
     def load_state(self, tensors: dict[str, Tensor]) -> None:
         self.optimizer.load_state(tensors)
-        self.rows, self.tokens = tensors["curve"].tolist(), int(tensors["tokens"])
+        self.tokens = int(tensors["tokens"])
 
 
 def part_length(steps: int, checkpoints: int) -> int:

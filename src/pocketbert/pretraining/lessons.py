@@ -22,9 +22,9 @@ from torch.nn import functional as F
 from pocketbert.encoder import Encoder
 from pocketbert.errors import UserError
 from pocketbert.files import lock
-from pocketbert.models import weights_fingerprint
 from pocketbert.pretraining.corpus import Corpus, Say
 from pocketbert.pretraining.teacher import Teacher
+from pocketbert.start import weights_fingerprint
 from pocketbert.tokenizer import Tokenizer
 from pocketbert.training.batches import by_length, epoch_batches, even
 from pocketbert.training.loop import derived_seed

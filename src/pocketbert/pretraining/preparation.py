@@ -17,8 +17,7 @@ from pocketbert.pretraining.objective import Student
 from pocketbert.pretraining.settings import PretrainingSettings
 from pocketbert.pretraining.teacher import Teacher, word_table
 from pocketbert.training.loop import derived_seed
-from pocketbert.training.machine import has_bfloat16
-from pocketbert.training.settings import BFLOAT16_PAYS
+from pocketbert.training.machine import BFLOAT16_PAYS, has_bfloat16
 
 HELD_BATCHES = 16  # measured after every part
 WEIGHTS_SEED, HEADS_SEED, PROJECTION_SEED = 41, 42, 43  # what a derived seed is for

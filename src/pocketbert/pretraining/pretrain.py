@@ -16,16 +16,16 @@ from typing import Any
 from pocketbert import __version__, folders
 from pocketbert.errors import UserError
 from pocketbert.files import home, lock, write_json, write_text
-from pocketbert.models import weights_fingerprint
 from pocketbert.pretraining.corpus import Say, fingerprint_texts, given_tokenizer
 from pocketbert.pretraining.distributed import Processes, processes
 from pocketbert.pretraining.folder import BUDGET, CURVE, About, Budget, PretrainedFolder, load_pretrained
-from pocketbert.pretraining.learner import Measured, PretrainingLearner, part_length, time_steps
+from pocketbert.pretraining.learner import PretrainingLearner, part_length, time_steps
 from pocketbert.pretraining.preparation import Prepared, prepare
 from pocketbert.pretraining.results import write_model, write_numbers
 from pocketbert.pretraining.settings import PretrainingSettings, resolve
 from pocketbert.pretraining.teacher import Teacher, find_teacher
 from pocketbert.pretraining.text import find_files
+from pocketbert.start import weights_fingerprint
 from pocketbert.training.loop import Outcome, Report, train
 from pocketbert.training.machine import computing
 from pocketbert.values import read_object
@@ -195,15 +195,8 @@ def _budget(job: Job, prepared: Prepared) -> int:
 
 
 def _learner(job: Job, prepared: Prepared, steps: int) -> PretrainingLearner:
-    def watch(curve: list[Measured]) -> None:
-        write_text(job.folder / CURVE, "".join(json.dumps(row) + "\n" for row in curve))
-        job.tell(_line(curve[-1], steps))
-
     student = prepared.student(job.settings)
-    watching = watch if job.group.first else None
-    return PretrainingLearner(
-        student, prepared.text, prepared.held, prepared.lessons, job.settings, steps, job.group, watching
-    )
+    return PretrainingLearner(student, prepared.text, prepared.held, prepared.lessons, job.settings, steps, job.group)
 
 
 def _train(job: Job, prepared: Prepared) -> Outcome:
@@ -216,17 +209,23 @@ def _train(job: Job, prepared: Prepared) -> Outcome:
         f"{settings.size}: {config.layers} layers, {config.width} wide; {steps:,} steps of {settings.batch_size} rows, "
         f"rate {settings.learning_rate:g}, {settings.precision}, {job.group.count} x {settings.threads} threads"
     )
+
+    def show(outcome: Outcome) -> None:
+        curve = [record.scores for record in outcome.history]
+        write_text(job.folder / CURVE, "".join(json.dumps(row) + "\n" for row in curve))
+        job.tell(_line(curve[-1], steps))
+
     return train(
         [lambda: _learner(job, prepared, steps)],
-        None,
         epochs=-(-steps // part_length(steps, settings.checkpoints)),
         checkpoint=job.checkpoint,
         report=job.report,
         save=job.group.first,
+        after_epoch=show if job.group.first else None,
     )
 
 
-def _line(row: Measured, steps: int) -> str:
+def _line(row: dict[str, float | None], steps: int) -> str:
     """One line about where it is."""
     parts = [f"step {row['step']:,.0f} of {steps:,}"]
     if row["held_words"] is not None:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pocketbert.errors import UserError
-from pocketbert.models import Model, load_model
+from pocketbert.models import load_model
+from pocketbert.start import Start
 from pocketbert.tokenizer import Tokenizer
 
 
@@ -14,7 +15,7 @@ class Teacher:
     """A model whose opinion is asked."""
 
     name: str
-    model: Model
+    model: Start
     tokenizer: Tokenizer
 
     @property
@@ -25,7 +26,7 @@ class Teacher:
 def find_teacher(name: str, layer: int | None = None) -> Teacher:
     """The model of that name; it has such a layer."""
     model = load_model(name)
-    if model.folder is None or model.tokenizer is None:
+    if not model.pretrained or model.tokenizer is None:
         raise UserError(f"teacher '{model.name}' has no pretrained weights or no tokenizer; it can teach nothing")
     if layer is not None and layer > model.config.layers:
         raise UserError(f"teacher_layer: {layer}, but teacher '{model.name}' has {model.config.layers} layers")

@@ -48,13 +48,14 @@ def dots(rows: list[dict[str, Any]], *, label: str) -> Markup:
         parts.append(tag("line", class_="grid", x1=x, x2=x, y1=top, y2=bottom))
         parts.append(tag("text", percent(tick, _digits(low, high)), x=x, y=bottom + 17, text_anchor="middle"))
     parts.append(tag("text", "accuracy, %", x="50%", y=bottom + 36, text_anchor="middle"))
-    majority = next((accuracy_of(row) for row in rows if row.get("method") == "majority"), None)
+    fixed = [row for row in rows if row.get("guesses") and row.get("deterministic")]
+    majority = accuracy_of(fixed[0]) if fixed else None
     if majority is not None:
         share = place(majority)
         anchor = "start" if share < 0.5 else "end"
-        parts.append(tag("line", class_="majority", x1=across(share), x2=across(share), y1=top - 6, y2=bottom))
+        parts.append(tag("line", class_="reference", x1=across(share), x2=across(share), y1=top - 6, y2=bottom))
         text = "always the commonest label"
-        parts.append(tag("text", text, class_="majority", x=across(share), y=top - 11, text_anchor=anchor))
+        parts.append(tag("text", text, class_="reference", x=across(share), y=top - 11, text_anchor=anchor))
     for index, row in enumerate(rows):
         parts.append(_dot(row, place, top + ROW * index))
     return tag("svg", *parts, class_="chart wide", width="100%", height=bottom + 44, role="img", aria_label=label)

@@ -12,7 +12,6 @@ from pocketbert.report.wording import count, duration, number, percent, plain
 MOST_COMPARISONS = 60  # in all; beyond it only those with the best row or a baseline are shown
 MOST_KEPT = 200  # … and of these so many
 REACH = 0.15  # how far drawn differences from one of these go: they may be 40 points away, and would squeeze all others
-FLOOR = ("majority", "random")
 MOST_CHART_ROWS = 60
 MOST_CLASSES = 12  # a wider confusion matrix is a list of its most common mistakes instead
 MOST_LABELS = 30
@@ -98,7 +97,7 @@ def comparisons(results: Dict, each: list[Dict]) -> Iterator[Dict]:
             kept += [pair for both, pair in names if both & floor and not both & best]
             kept = kept[: max(10, MOST_KEPT - shown)]
         shown += len(kept)
-        span = _span(kept, {str(row.get("name")) for row in group["rows"] if row.get("method") in FLOOR})
+        span = _span(kept, {str(row.get("name")) for row in group["rows"] if row.get("guesses")})
         yield {
             "name": group["name"] or str(pairs[0].get("task")),
             "pairs": [{**pair, "strip": charts.strip(pair, span)} for pair in kept],

@@ -14,10 +14,11 @@ from typing import Any
 
 from pocketbert import __version__
 from pocketbert.errors import UserError
-from pocketbert.files import lock, new_folder
+from pocketbert.files import LOCK, lock, new_folder
+from pocketbert.methods import get_method
 from pocketbert.models import find, place
 from pocketbert.study.plan import Plan, PlannedRun
-from pocketbert.study.pool import TRIES, Event, Watch, message_of
+from pocketbert.study.pool import TRIES, Event, Queue, Watch, message_of
 from pocketbert.study.store import Store
 from pocketbert.study.worker import do_run, task_from_json, task_to_json
 
@@ -45,23 +46,30 @@ def _drive(
     tasks = {name: ray.put(task_to_json(task)) for name, task in plan.tasks.items()}
     names = {run.model for job in jobs for run in job if run.model is not None}
     models = {name: ray.put(_files_of_model(name)) for name in names}
+    parents: dict[str, Any] = {}  # finished runs that others start from
     # A process a job, as in the pool: one that did a larger run before would charge this one for its memory.
     remote = ray.remote(max_retries=TRIES, max_calls=1)(do_job)
-    waiting = {}
-    for job in jobs:
-        first = job[0]
-        messages = [{**message_of(run, plan), "folder": run.folder} for run in job]
-        model = models[first.model] if first.model is not None else None
-        threads = first.settings.threads or 1
-        limits = {"env_vars": {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}}
-        sent = remote.options(num_cpus=threads, runtime_env=limits).remote(
-            messages, tasks[first.task], first.model, model, __version__
-        )
-        waiting[sent] = job
-        for run in job:
-            watch(Event(run, "began"))
-    failures: list[tuple[PlannedRun, str]] = []
-    while waiting:
+    queue = Queue(jobs, [run.folder for run in plan.runs if store.finished(run)])
+    waiting: dict[Any, list[PlannedRun]] = {}
+    while True:
+        while (job := queue.take()) is not None:
+            first = job[0]
+            messages = [{**message_of(run, plan, store), "folder": run.folder} for run in job]
+            model = models[first.model] if first.model is not None else None
+            ancestors = plan.ancestors(first)
+            for folder in ancestors:
+                if folder not in parents:
+                    parents[folder] = ray.put(_files_of_run(store.runs / folder))
+            threads = first.settings.threads or 1
+            limits = {"env_vars": {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}}
+            sent = remote.options(num_cpus=threads, runtime_env=limits).remote(
+                messages, tasks[first.task], first.model, model, __version__, ancestors, *map(parents.get, ancestors)
+            )
+            waiting[sent] = job
+            for run in job:
+                watch(Event(run, "began"))
+        if not waiting:
+            return queue.failures
         ready, _ = ray.wait(list(waiting), num_returns=1)
         job = waiting.pop(ready[0])
         try:
@@ -71,11 +79,11 @@ def _drive(
         for run, result in zip(job, results, strict=True):
             if "files" in result:
                 _write(store.runs / run.folder, result["files"])
+                queue.done(run)
                 watch(Event(run, "done"))
             else:
-                failures.append((run, result["failed"]))
-                watch(Event(run, "failed", message=result["failed"]))
-    return failures
+                for lost, why in queue.failed(run, result["failed"]):
+                    watch(Event(lost, "failed", message=why))
 
 
 def _refuse_impossible(ray: Any, jobs: list[list[PlannedRun]]) -> None:
@@ -86,8 +94,9 @@ def _refuse_impossible(ray: Any, jobs: list[list[PlannedRun]]) -> None:
             raise UserError(
                 f"runs want {run.settings.threads} threads, and the largest node of the cluster has {most:g}"
             )
-        if run.settings.vocabulary is not None:
-            raise UserError(f"vocabulary '{run.settings.vocabulary}' is not sent to a cluster; use local workers")
+        files = get_method(run.method).local_files(run.settings)
+        if files:
+            raise UserError(f"'{files[0]}', which {run.method} reads, is not sent to a cluster; use local workers")
 
 
 def _ray() -> Any:
@@ -104,8 +113,9 @@ def _connect(ray: Any, address: str) -> None:
     if where.rpartition(":")[2] == CLIENT_PORT:
         where = f"ray://{where}"
     try:
-        if where != "auto":
-            _knock(where.removeprefix("ray://"))
+        known = _last_cluster() if where == "auto" else where
+        if known is not None:
+            _knock(known.removeprefix("ray://"))
         ray.init(address=where, log_to_driver=False, configure_logging=False)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         first = str(error).strip().splitlines()[0]
@@ -113,6 +123,12 @@ def _connect(ray: Any, address: str) -> None:
             f"workers {address}: no Ray cluster answers ({first}); start one with: ray start --head, and give its "
             f"address as ray://HOST:6379"
         ) from error
+
+
+def _last_cluster() -> str | None:
+    """Where Ray was told a cluster is, or last began one on this machine; it may have ended since."""
+    path = Path(os.environ.get("RAY_TMPDIR", tempfile.gettempdir())) / "ray" / "ray_current_cluster"
+    return os.environ.get("RAY_ADDRESS") or (path.read_text(encoding="utf-8").strip() if path.is_file() else None)
 
 
 def _knock(address: str) -> None:
@@ -133,6 +149,12 @@ def _files_of_model(name: str) -> dict[str, bytes] | None:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(paths)}
 
 
+def _files_of_run(folder: Path) -> dict[str, bytes]:
+    """A run's files, but for what only its writer needs."""
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != LOCK]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+
+
 def _write(folder: Path, files: dict[str, bytes]) -> None:
     """Files as a folder, there whole or not at all: a run's manifest comes with the rename."""
     with new_folder(folder, overwrite=True) as part:
@@ -146,7 +168,13 @@ def _write(folder: Path, files: dict[str, bytes]) -> None:
 
 
 def do_job(
-    runs: list[dict[str, Any]], task: dict[str, Any], model: str | None, files: dict[str, bytes] | None, version: str
+    runs: list[dict[str, Any]],
+    task: dict[str, Any],
+    model: str | None,
+    files: dict[str, bytes] | None,
+    version: str,
+    ancestors: list[str],
+    *parents: dict[str, bytes],
 ) -> list[dict[str, Any]]:
     """Do the runs of a job in a folder of this node; for each, the files of its run folder, or why it failed."""
     if version != __version__:
@@ -159,12 +187,13 @@ def do_job(
     for run in runs:
         with tempfile.TemporaryDirectory(prefix="pocketbert-run-") as temporary:
             folder = Path(temporary) / run["folder"]
+            for name, content in zip(ancestors, parents, strict=True):
+                _write(Path(temporary) / name, content)
             said: list[dict[str, Any]] = []
             do_run(run, loaded, folder, said.append)
             last = said[-1]
             if "done" in last:
-                paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != ".lock"]
-                results.append({"files": {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}})
+                results.append({"files": _files_of_run(folder)})
             else:
                 results.append({"failed": last.get("failed") or last.get("stop", "")})
     return results

@@ -1,35 +1,34 @@
 """What a study will do: rows (a method and a model on a task), and the runs they are made of, with nothing left open.
 
-A run is known by a key made of everything that decides its numbers: the texts and labels, the method, the weights it
-starts from, every setting and the seed. The same key is the same run, wherever it is computed; a changed setting is
-another run.
+Runs are the nodes of a graph. An edge says that one needs another's result: its trained encoder to start from, or the
+learning rate that dev chose there. A run is known by a key made of everything that decides its numbers: the texts and
+labels, the method, the weights it starts from, every setting that differs from what its absence means, the seed, and
+the keys of the runs it needs. The same key is the same run, wherever it is computed; a changed setting is another run.
 """
 
 import hashlib
 import json
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Annotated, Any
 
 import torch
 
 from pocketbert.errors import UserError
-from pocketbert.methods import get_method, list_methods
-from pocketbert.models import CARRIED, Model, find, load_tokenizer, usual_model, weights_fingerprint
-from pocketbert.runs import look_at, settle
+from pocketbert.methods import SHAPE, WEIGHTS, DataSize, Method, Workload, baselines, get_method, list_methods
+from pocketbert.models import CARRIED, find
+from pocketbert.runs import check_for_run, load_start, scored_split
+from pocketbert.start import Start, weights_fingerprint
 from pocketbert.tasks import Check, Task
 from pocketbert.training.machine import computing
-from pocketbert.training.settings import Settings
-from pocketbert.values import Between, hold_fields
+from pocketbert.training.settings import Settings, TrainingSettings
+from pocketbert.values import Between, hold_fields, shown
 
+FORMAT = 2  # of what a key is made of
 THREADS = 1  # a run, on a CPU: runs side by side use the cores better than threads do
-OVERHEAD = 4e-4  # seconds an example costs beside its matrix products
-SHARE = 0.45  # of the machine's peak that training reaches
 KEPT = "the rate was chosen on the first seed and kept"
-START = 1.0  # seconds to begin and end a run
 Seeds = Annotated[int, Between(1, 10_000)]
 
 
@@ -40,21 +39,30 @@ class Row:
     task: str
     method: str
     model: str | None = None
-    settings: Settings = field(default_factory=Settings)
+    settings: dict[str, Any] = field(default_factory=dict)  # what the method is told, by name
     name: str = ""  # how the table calls it
     seeds: Seeds = 3
     theirs: str | None = None  # a published figure, to stand beside ours
     note: str | None = None
     keep_rate: bool = False  # of several rates, the first seed's choice is every seed's
+    start: str | None = (
+        None  # the name of a row ("task: name" where several have it): seed by seed, start from its runs
+    )
+    rate_from: str | None = None  # the name of a row: take the rate that was chosen there, by seed
 
     def __post_init__(self) -> None:
         hold_fields(self)
-        if not get_method(self.method).seeded:
+        method = get_method(self.method)
+        method.read(self.settings)
+        if not method.seeded:
             object.__setattr__(self, "seeds", 1)
         if self.keep_rate and KEPT not in (self.note or ""):
             object.__setattr__(self, "note", "; ".join(filter(None, [self.note, KEPT])))
         if not self.name:
-            object.__setattr__(self, "name", f"{self.method} {short_name(self.model)}" if self.model else self.method)
+            parts = [self.method, *([short_name(self.model)] if self.model else [])]
+            object.__setattr__(self, "name", " ".join([*parts, *([f"from {self.start}"] if self.start else [])]))
+        if self.model is not None and self.start is not None:
+            raise UserError(f"row '{self.name}': model and start both say what to start from; give one of them")
 
     @property
     def baseline(self) -> bool:
@@ -73,7 +81,13 @@ class PlannedRun:
     model: str | None
     settings: Settings
     seconds: float  # about how long
-    waits_for: str | None = None  # the folder of the run that chooses its rate; until then, its key is preliminary
+    start: str | None = None  # the folder of the run whose encoder it starts from
+    rate_from: str | None = None  # the folder of the run that chooses its rate
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The folders of the runs that must be finished before it."""
+        return tuple(dict.fromkeys(folder for folder in (self.start, self.rate_from) if folder is not None))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,32 +98,28 @@ class Plan:
     runs: tuple[PlannedRun, ...]
     tasks: dict[str, Task]
     checks: tuple[Check, ...]  # one a row
-    identities: tuple[dict[str, Any], ...]  # one a row
     said: tuple[str, ...] = ()
 
     def of_row(self, row: int) -> list[PlannedRun]:
         return [run for run in self.runs if run.row == row]
 
-    def settled(self, chosen_rate: Callable[[str], float | None]) -> "Plan":
-        """This plan with the rates that are known by now; `chosen_rate` tells that of a run's folder, or None."""
-        runs = []
-        known = {folder: chosen_rate(folder) for folder in {run.waits_for for run in self.runs} if folder}
-        for run in self.runs:
-            rate = None if run.waits_for is None else known[run.waits_for]
-            if rate is not None:
-                settings = replace(run.settings, learning_rate=rate)
-                run = _run(run.row, self.rows[run.row], self.identities[run.row], settings, run.seconds)
-            runs.append(run)
-        return replace(self, runs=tuple(runs))
-
     def jobs(self) -> list[list[PlannedRun]]:
-        """What is handed to a worker in one piece, longest first. Runs that share frozen features stay together."""
+        """What is handed to a worker in one piece, longest first. Runs that share something stay together."""
         together: dict[Any, list[PlannedRun]] = {}
-        ready = [run for run in self.runs if run.waits_for is None]
-        for run in {run.key: run for run in ready}.values():  # two rows may share a run
-            shares = run.method == "frozen" and run.settings.features
-            together.setdefault((run.task, run.model) if shares else run.key, []).append(run)
+        for run in {run.key: run for run in self.runs}.values():  # two rows may share a run
+            shares = get_method(run.method).shares(run.settings)
+            place = (run.task, run.method, run.model, run.needs) if shares else run.key
+            together.setdefault(place, []).append(run)
         return sorted(together.values(), key=lambda runs: -sum(run.seconds for run in runs))
+
+    def ancestors(self, run: PlannedRun) -> list[str]:
+        """The folders of all runs that it starts from, directly or not: to load the last of them may take all."""
+        starts = {one.folder: one.start for one in self.runs}
+        found, folder = [], run.start
+        while folder is not None:
+            found.append(folder)
+            folder = starts[folder]
+        return found
 
 
 def short_name(model: str) -> str:
@@ -125,20 +135,45 @@ def choose_rows(
     models: Sequence[str] | None,
     methods: Sequence[str] | None,
     seeds: int,
-    settings: Settings,
+    settings: Mapping[str, Any],
 ) -> tuple[list[Row], list[str]]:
     """Models x methods x tasks, baselines always among them; and what was left out, in sentences."""
     said: list[str] = []
     for method in methods or ():
         get_method(method)
-    baselines = [name for name, method in list_methods().items() if not method.needs_model]
-    neural = None if methods is None else [name for name in dict.fromkeys(methods) if name not in baselines]
+    always = list(baselines())
+    neural = None if methods is None else [name for name in dict.fromkeys(methods) if name not in always]
     pairs = _pairs(list(dict.fromkeys(models)) if models else None, neural, said)
+    refuse_unread(settings, [*always, *(method for method, _ in pairs)])
     rows = []
     for task in tasks:
-        rows += [Row(task, method, None, Settings(seed=settings.seed), seeds=seeds) for method in baselines]
-        rows += [Row(task, method, model, settings, seeds=seeds) for method, model in pairs]
+        rows += [Row(task, method, None, _read_by(method, settings), seeds=seeds) for method in always]
+        rows += [Row(task, method, model, _read_by(method, settings), seeds=seeds) for method, model in pairs]
     return rows, said
+
+
+def _read_by(method: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Of settings for a whole study, those that this method reads."""
+    return {name: value for name, value in settings.items() if get_method(method).reads(name)}
+
+
+def refuse_wrong(settings: Mapping[str, Any]) -> None:
+    """Every setting is one that a method knows, and has a value it may have."""
+    for name, value in settings.items():
+        readers = [method for method in list_methods().values() if method.reads(name)]
+        if not readers:
+            raise UserError(f"setting {shown(name)} is not known: no method reads it")
+        readers[0].read({name: value})
+
+
+def refuse_unread(settings: Mapping[str, Any], methods: Sequence[str]) -> None:
+    """A setting that nobody here reads is a mistake."""
+    refuse_wrong(settings)
+    for name in settings:
+        if not any(get_method(method).reads(name) for method in methods):
+            readers = [one for one, method in list_methods().items() if method.reads(name)]
+            here = ", ".join(dict.fromkeys(methods))
+            raise UserError(f"setting '{name}' is read by {', '.join(readers)}, and by none of {here}; leave it out")
 
 
 def _pairs(models: list[str] | None, methods: list[str] | None, said: list[str]) -> list[tuple[str, str]]:
@@ -147,31 +182,30 @@ def _pairs(models: list[str] | None, methods: list[str] | None, said: list[str])
             raise UserError("models were named, but only baselines as methods: these need no model")
         return []
     if models is None:
-        return _usual_pairs() if methods is None else [(method, usual_model(method)) for method in methods]
+        named = methods or ()
+        return _usual_pairs() if methods is None else [(one, get_method(one).usual_model() or "") for one in named]
     pairs = []
     for model in models:
         pretrained = find(model).folder is not None
-        for method in methods or (["frozen", "finetune"] if pretrained else ["scratch"]):
-            if pretrained or method == "scratch":
+        for method in methods or _usual_methods(WEIGHTS if pretrained else SHAPE):
+            if pretrained or get_method(method).starts_from == SHAPE:
                 pairs.append((method, model))
             else:
                 said.append(f"{method} {model} is left out: '{model}' is a shape without weights to start from")
     if not pairs:
-        raise UserError(f"nothing to train: {said[0]}; use method scratch, or a pretrained model (pocketbert models)")
+        able = ", ".join(_usual_methods(SHAPE))
+        raise UserError(f"nothing to train: {said[0]}; use method {able}, or a pretrained model (pocketbert models)")
     return pairs
 
 
+def _usual_methods(starts_from: str) -> list[str]:
+    return [name for name, method in list_methods().items() if method.usual and method.starts_from == starts_from]
+
+
 def _usual_pairs() -> list[tuple[str, str]]:
-    """What is compared when nothing is named: what comes with the package, and what is installed beside it."""
+    """What is compared when nothing is named: the bundled models."""
     carried = [name for name in ("pocket-tiny", "pocket-mini") if (CARRIED / name / "config.json").is_file()]
-    if carried:
-        return [(method, model) for model in carried for method in ("frozen", "finetune")]
-    pairs = [("scratch", "tiny"), ("scratch", "mini")]
-    try:
-        find("minilm-l6")
-    except UserError:
-        return pairs
-    return [*pairs, ("frozen", "minilm-l6")]
+    return [(method, model) for model in carried for method in _usual_methods(WEIGHTS)]
 
 
 # -- from rows to runs -----------------------------------------------------------------------------------------------
@@ -181,35 +215,141 @@ def make_plan(rows: Sequence[Row], tasks: dict[str, Task], said: Sequence[str] =
     """Resolve every row, look at its data, and name its runs. Every mistake that can be seen now is said now."""
     if not rows:
         raise UserError("a study without rows: name a method")
-    known: dict[Any, Any] = {}
-    speed = _products_per_second()
-    runs: list[PlannedRun] = []
-    checks: list[Check] = []
-    identities: list[dict[str, Any]] = []
-    for number, row in enumerate(rows):
-        asked = row.settings if row.settings.threads else replace(row.settings, threads=THREADS)
-        model, settings = settle(row.method, row.model, asked)
-        task = tasks[row.task]
-        reads = "whole" if model is None else "words" if row.method == "scratch" else f"tokens of {model.name}"
-        place = (row.task, reads, settings.max_length)
-        if place not in known:
-            known[place] = look_at(task, row.method, model, settings)
-        _refuse(task, known[place], settings, baseline=model is None)
-        checks.append(known[place])
-        identities.append(_identity(task, row.method, model, settings.vocabulary, known))
-        seconds = about_seconds(row.method, model, task, settings, speed)
-        own = [
-            _run(number, row, identities[-1], replace(settings, seed=settings.seed + seed), seconds)
-            for seed in range(row.seeds)
-        ]
-        if row.keep_rate and not row.baseline and len(settings.rates) > 1:
-            each = seconds / len(settings.rates)
-            own[1:] = [replace(run, waits_for=own[0].folder, seconds=each) for run in own[1:]]
-        runs += own
-    return Plan(tuple(rows), tuple(runs), tasks, tuple(checks), tuple(identities), tuple(said))
+    planner = _Planner(rows, tasks)
+    for number in range(len(rows)):
+        planner.plan(number)
+    runs = [run for number in range(len(rows)) for run in planner.runs[number]]
+    return Plan(tuple(rows), tuple(runs), tasks, tuple(planner.checks[n] for n in range(len(rows))), tuple(said))
 
 
-def _refuse(task: Task, check: Check, settings: Settings, *, baseline: bool) -> None:
+class _Planner:
+    """Rows in the order in which they need each other."""
+
+    def __init__(self, rows: Sequence[Row], tasks: dict[str, Task]) -> None:
+        self.rows, self.tasks = rows, tasks
+        self.runs: dict[int, list[PlannedRun]] = {}
+        self.checks: dict[int, Check] = {}
+        self._known: dict[Any, Any] = {}
+        self._begun: list[int] = []
+        self._starts: dict[int, Start | None] = {}
+        self._products = products_per_second()
+
+    def plan(self, number: int) -> None:
+        """This row's runs, after those of the rows it needs."""
+        if number in self.runs:
+            return
+        row = self.rows[number]
+        if number in self._begun:
+            raise UserError(f"row '{row.name}' needs itself: {' needs '.join(self.rows[n].name for n in self._begun)}")
+        self._begun.append(number)
+        before = {what: self._find(name) for what in ("start", "rate_from") if (name := getattr(row, what)) is not None}
+        for other in before.values():
+            self.plan(other)
+        self._begun.pop()
+        self._make(number, row, before)
+
+    def _find(self, name: str) -> int:
+        """The row that is called so."""
+        found = [n for n, row in enumerate(self.rows) if name in (row.name, f"{row.task}: {row.name}")]
+        if len(found) != 1:
+            known = ", ".join(f"'{row.task}: {row.name}'" for row in self.rows)
+            many = "several rows are" if found else "no row is"
+            raise UserError(f"{many} called '{name}'; there are {known}")
+        return found[0]
+
+    def _make(self, number: int, row: Row, before: dict[str, int]) -> None:
+        method, task = get_method(row.method), self.tasks[row.task]
+        told = {**row.settings, "threads": row.settings.get("threads") or THREADS}
+        start = self._start(row, method, before)
+        self._starts[number] = start
+        size = DataSize(len(task.split("train")), len(task.labels))
+        settings = method.resolve(method.read(told), start, size)
+        self.checks[number] = self._check(row, task, method, start, settings)
+        refuse(task, self.checks[number], settings)
+        identity = self._identity(row, task, method, start, settings, before)
+        seconds = method.seconds(start, settings, self._workload(task))
+        own: list[PlannedRun] = []
+        for seed in range(row.seeds):
+            needs = {what: self._of_seed(other, seed).folder for what, other in before.items()}
+            cost = seconds
+            if row.keep_rate and seed and isinstance(settings, TrainingSettings) and len(settings.rates) > 1:
+                needs["rate_from"] = own[0].folder
+            if "rate_from" in needs and isinstance(settings, TrainingSettings):
+                cost /= len(settings.rates)
+            own.append(_run(number, row, identity, replace(settings, seed=settings.seed + seed), cost, needs))
+        self.runs[number] = own
+
+    def _of_seed(self, row: int, seed: int) -> PlannedRun:
+        """The run of a row that a later row's run of this seed needs; a row with fewer seeds serves again."""
+        runs = self.runs[row]
+        return runs[seed % len(runs)]
+
+    def _start(self, row: Row, method: Method, before: dict[str, int]) -> Start | None:
+        """What the row's runs start from; of a run that is still to come, all but its weights is known."""
+        if not method.needs_model:
+            return None
+        if "start" not in before:
+            return load_start(row.model or method.usual_model() or "")
+        earlier = self._starts[before["start"]]
+        if earlier is None:
+            raise UserError(f"row '{row.name}' starts from '{row.start}', which trains no encoder")
+        settings = self.runs[before["start"]][0].settings
+        assert isinstance(settings, TrainingSettings)
+        return replace(earlier, name=row.start or "", pretrained=True, pooling=settings.pooling or "pooler")
+
+    def _check(self, row: Row, task: Task, method: Method, start: Start | None, settings: Settings) -> Check:
+        tokenizer, max_length = method.reading(start, settings)
+        reads = start.name if tokenizer is not None and start is not None else None
+        place = ("check", row.task, reads, max_length)
+        if place not in self._known:
+            self._known[place] = check_for_run(task, row.method, start, settings)
+        return self._known[place]
+
+    def _identity(
+        self,
+        row: Row,
+        task: Task,
+        method: Method,
+        start: Start | None,
+        settings: Settings,
+        before: dict[str, int],
+    ) -> dict[str, Any]:
+        """Everything but settings and needed runs that decides a run's numbers."""
+        texts = ("texts", task.name)
+        if texts not in self._known:
+            self._known[texts] = {name: task.fingerprint(name) for name in task.splits}
+        fingerprint = None
+        if start is not None and method.starts_from == WEIGHTS and "start" not in before:
+            if not start.pretrained:
+                raise UserError(
+                    f"'{start.name}' is a shape with fresh weights: nothing to {row.method}; use method "
+                    f"{', '.join(_usual_methods(SHAPE))}, or a pretrained model (pocketbert models)"
+                )
+            weights = ("weights", start.name)
+            if weights not in self._known:
+                self._known[weights] = weights_fingerprint(start.encoder())
+            fingerprint = self._known[weights]
+        starts = method.identity(start, settings, fingerprint)
+        return {"format": FORMAT, "task": task.name, "texts": self._known[texts], "method": row.method, "start": starts}
+
+    def _workload(self, task: Task) -> Workload:
+        place = ("workload", task.name)
+        if place not in self._known:
+            self._known[place] = workload(task, self._products)
+        return self._known[place]
+
+
+def _run(
+    number: int, row: Row, identity: dict[str, Any], settings: Settings, seconds: float, needs: dict[str, str]
+) -> PlannedRun:
+    content = json.dumps({**identity, "settings": settings.key(), "needs": needs}, sort_keys=True)
+    key = hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
+    parts = [row.task, row.method, *([short_name(row.model)] if row.model else []), f"seed{settings.seed}"]
+    name = re.sub(r"[^A-Za-z0-9]+", "-", " ".join(parts)).strip("-")[:80]
+    return PlannedRun(key, f"{name}-{key}", number, row.task, row.method, row.model, settings, seconds, **needs)
+
+
+def refuse(task: Task, check: Check, settings: Settings) -> None:
     """What would stop a run at its start stops the study before it."""
     train, dev = task.split("train"), task.splits.get("dev")
     if train.labels is None:
@@ -219,86 +359,25 @@ def _refuse(task: Task, check: Check, settings: Settings, *, baseline: bool) -> 
     scored = task.splits.get(scored_split(task))
     if scored is None or not scored.labelled or not len(scored):
         raise UserError(f"{task.name} has no labelled dev or test split: there is nothing to score a study on")
-    choices = len(settings.rates) * (settings.epochs or 1)
-    if not baseline and choices > 1 and (dev is None or not dev.labelled or not len(dev)):
+    if settings.choices > 1 and (dev is None or not dev.labelled or not len(dev)):
         raise UserError(f"{task.name} has no labelled dev split to choose an epoch or a rate on; use one of each")
-
-
-def scored_split(task: Task) -> str:
-    """Test, where it has real labels; else dev, which is said."""
-    test = task.splits.get("test")
-    return "test" if test is not None and test.labelled and len(test) else "dev"
-
-
-def _identity(
-    task: Task, method: str, model: Model | None, vocabulary: str | None, known: dict[Any, Any]
-) -> dict[str, Any]:
-    """Everything but the settings that decides a run's numbers. From scratch that is a shape and a vocabulary."""
-    texts, weights = ("texts", task.name), ("weights", model.name if model else "")
-    if texts not in known:
-        known[texts] = {name: task.fingerprint(name) for name in task.splits}
-    starts: Any = None
-    if model is not None and method == "scratch":
-        shape = {name: value for name, value in vars(model.config).items() if name != "vocabulary"}
-        starts = [shape, _vocabulary(vocabulary)]
-    elif model is not None:
-        if model.folder is None:
-            raise UserError(
-                f"'{model.name}' is a shape with fresh weights: nothing to {method}; use method scratch, "
-                f"or a pretrained model (pocketbert models)"
-            )
-        if weights not in known:
-            known[weights] = weights_fingerprint(model.encoder())
-        tokenizer = "" if model.tokenizer is None else model.tokenizer.to_json()
-        starts = [known[weights], hashlib.sha256(tokenizer.encode()).hexdigest()]
-    return {"format": 1, "task": task.name, "texts": known[texts], "method": method, "starts": starts}
-
-
-def _vocabulary(given: str | None) -> str | None:
-    """What a vocabulary that was named holds; a file that is not there is the run's to complain about."""
-    if given is None:
-        return None
-    if given.endswith(".txt"):
-        path = Path(given)
-        return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "missing"
-    return hashlib.sha256(load_tokenizer(given).to_json().encode()).hexdigest()
-
-
-def _run(number: int, row: Row, identity: dict[str, Any], settings: Settings, seconds: float) -> PlannedRun:
-    content = json.dumps({**identity, "settings": settings.to_dict()}, sort_keys=True)
-    key = hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
-    parts = [row.task, row.method, *([short_name(row.model)] if row.model else []), f"seed{settings.seed}"]
-    name = re.sub(r"[^A-Za-z0-9]+", "-", " ".join(parts)).strip("-")[:80]
-    return PlannedRun(key, f"{name}-{key}", number, row.task, row.method, row.model, settings, seconds)
 
 
 # -- about how long --------------------------------------------------------------------------------------------------
 
 
-def about_seconds(method: str, model: Model | None, task: Task, settings: Settings, speed: float) -> float:
-    """A guess from the number of products a run needs and this machine's speed; good to a factor of two."""
+def workload(task: Task, products: float) -> Workload:
+    """How much there is to read."""
     rows = len(task.train)
-    if model is None:
-        return START + rows * (2e-4 if method == "tfidf" else 1e-6)
-    config = model.config
     sample = task.train.texts[:: max(1, rows // 500)]
     seconds = task.train.seconds[:: max(1, rows // 500)] if task.train.seconds else []
     words = sum(len(text.split()) for text in (*sample, *seconds)) / max(1, len(sample))
-    tokens = min(1.4 * words + 3, settings.max_length)
-    layer = 4 * config.width**2 + 2 * config.width * config.inner
-    forward = 2 * tokens * config.layers * (layer + tokens * config.width)
     evaluated = sum(len(split) for name, split in task.splits.items() if name != "train")
-    passes = len(settings.rates) * (settings.epochs or 1)
-    per_second = speed * SHARE * (1.8 if settings.precision == "bfloat16" else 1.0)
-    if method == "frozen" and settings.features:
-        heads = rows * passes * 4e-6 * config.width / 128
-        return START + (rows + evaluated) * (forward / (speed * SHARE) + OVERHEAD) + heads
-    trained = rows * passes * (3 * forward / per_second + OVERHEAD)
-    return START + trained + evaluated * passes * forward / (speed * SHARE)
+    return Workload(rows, evaluated, words, products)
 
 
-def _products_per_second() -> float:
-    """Floating point operations a second in one thread: the best of some products of matrices."""
+def products_per_second() -> float:
+    """Floating point operations per second in one thread: the best of some products of matrices."""
     matrix = torch.ones(256, 256)
     best = 1.0
     with computing(1):

@@ -1,6 +1,7 @@
 """Runs side by side on this machine: one process a core, one thread each, long runs first.
 
-Each worker has a thread here that hands it a run, listens until the run ends, and hands it the next. A worker that
+Each worker has a thread here that hands it a run whose needs are met, listens until the run ends, and hands it the
+next; where none is ready yet, it waits for one that is running. A worker that
 dies is started again, and its run tried again; numbers do not depend on which worker did what. Nor does the memory that
 a run is said to need: a process keeps what its largest run took, so the runs of another row begin in a new one.
 """
@@ -11,14 +12,14 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections import deque
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from pocketbert.errors import CannotWrite
+from pocketbert.methods import get_method
 from pocketbert.study.plan import Plan, PlannedRun
+from pocketbert.study.store import Store
 from pocketbert.study.worker import task_to_json
 
 TRIES = 3  # of one run, when workers die under it
@@ -42,7 +43,7 @@ Watch = Callable[[Event], None]
 class Worker:
     """A process, and the line to it."""
 
-    def __init__(self, plan: Plan, threads: int) -> None:
+    def __init__(self, plan: Plan, store: Store, threads: int) -> None:
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
         limits = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
         self.process = subprocess.Popen(
@@ -55,7 +56,7 @@ class Worker:
             encoding="utf-8",
             start_new_session=True,  # Ctrl-C is ours to answer
         )
-        self.plan = plan
+        self.plan, self.store = plan, store
         self.known: set[str] = set()
         self.row: int | None = None  # whose runs it has done; baselines, which need next to nothing, do not count
 
@@ -64,16 +65,16 @@ class Worker:
         self.process.stdin.write(json.dumps(message) + "\n")
         self.process.stdin.flush()
 
-    def do(self, run: PlannedRun, folder: Path, heard: Callable[[dict[str, Any]], None]) -> dict[str, Any] | None:
+    def do(self, run: PlannedRun, heard: Callable[[dict[str, Any]], None]) -> dict[str, Any] | None:
         """Do a run; its last message, or None where the process died."""
         assert self.process.stdout is not None
-        if run.model is not None:
+        if get_method(run.method).needs_model:
             self.row = run.row
         try:
             if run.task not in self.known:
                 self.send({"add": task_to_json(self.plan.tasks[run.task])})
                 self.known.add(run.task)
-            self.send({**message_of(run, self.plan), "folder": str(folder)})
+            self.send({**message_of(run, self.plan, self.store), "folder": str(self.store.runs / run.folder)})
         except BrokenPipeError:
             return None
         for line in self.process.stdout:
@@ -84,7 +85,7 @@ class Worker:
         return None
 
     def suits(self, run: PlannedRun) -> bool:
-        return run.model is None or self.row in (None, run.row)
+        return not get_method(run.method).needs_model or self.row in (None, run.row)
 
     def last_words(self) -> str:
         self.process.wait()
@@ -113,27 +114,60 @@ class _ignoring_broken_pipes:
         return kind is not None and issubclass(kind, BrokenPipeError)
 
 
-def message_of(run: PlannedRun, plan: Plan) -> dict[str, Any]:
-    """A run as a worker is told of it."""
-    about = {"task": run.task, "method": run.method, "model": run.model, "settings": asdict(run.settings)}
-    return {**about, "warnings": plan.checks[run.row].warnings}
+def message_of(run: PlannedRun, plan: Plan, store: Store) -> dict[str, Any]:
+    """A run as a worker is told of it, now that the runs it needs are finished. `start`: a folder beside its own."""
+    about = {"task": run.task, "method": run.method, "model": run.model, "start": run.start}
+    return {**about, "settings": store.settings(run).to_dict(), "warnings": plan.checks[run.row].warnings}
+
+
+class Queue:
+    """The jobs that are left, each handed out when what its runs need is finished. Not safe from two threads."""
+
+    def __init__(self, jobs: list[list[PlannedRun]], finished: Iterable[str]) -> None:
+        self.waiting = list(jobs)
+        self.failures: list[tuple[PlannedRun, str]] = []
+        self._finished = set(finished)
+
+    def take(self) -> list[PlannedRun] | None:
+        """The first job that is ready; None where there is none now."""
+        for job in self.waiting:
+            if all(need in self._finished for run in job for need in run.needs):
+                self.waiting.remove(job)
+                return job
+        return None
+
+    def done(self, run: PlannedRun) -> None:
+        self._finished.add(run.folder)
+
+    def failed(self, run: PlannedRun, why: str) -> list[tuple[PlannedRun, str]]:
+        """This run is lost, and so is every run that needs it; all of them, with the reason."""
+        lost, reasons = {run.folder}, [(run, why)]
+        while more := [
+            one for job in self.waiting for one in job if one.folder not in lost and lost.intersection(one.needs)
+        ]:
+            lost.update(one.folder for one in more)
+            reasons += [(one, f"the run that it needs failed: {run.folder}") for one in more]
+        jobs = [[one for one in job if one.folder not in lost] for job in self.waiting]
+        self.waiting = [job for job in jobs if job]
+        self.failures += reasons
+        return reasons
 
 
 class Pool:
     """A number of workers, and the jobs that are left."""
 
-    def __init__(self, plan: Plan, folder: Path, workers: int, watch: Watch) -> None:
-        self.plan, self.folder, self.workers = plan, folder, workers
-        self.failures: list[tuple[PlannedRun, str]] = []
-        self._jobs: deque[list[PlannedRun]] = deque()
-        self._lock = threading.Lock()
+    def __init__(self, plan: Plan, store: Store, workers: int, watch: Watch) -> None:
+        self.plan, self.store, self.workers = plan, store, workers
+        self._queue = Queue([], [])
+        self._changed = threading.Condition()
+        self._running = 0
         self._watch = watch
         self._stop: str | None = None
         self._broken: BaseException | None = None
 
     def run(self, jobs: list[list[PlannedRun]]) -> list[tuple[PlannedRun, str]]:
         """Do all jobs; the runs that failed, with the reason. A disk that is full stops everything."""
-        self._jobs.extend(jobs)
+        self._queue = Queue(jobs, [run.folder for run in self.plan.runs if self.store.finished(run)])
         threads = [
             threading.Thread(target=self._serve, daemon=True) for _ in range(max(1, min(self.workers, len(jobs))))
         ]
@@ -144,30 +178,45 @@ class Pool:
                 while thread.is_alive():
                     thread.join(0.2)
         except BaseException:
-            self._jobs.clear()
             self._stop = "stopped"
             raise  # the workers' inputs close with this process
         if self._broken is not None:
             raise self._broken
         if self._stop is not None:
             raise CannotWrite(f"{self._stop}. What is finished is kept: make room, and give the same command again")
-        return self.failures
+        return self._queue.failures
 
     def _serve(self) -> None:
         worker: Worker | None = None
         try:
-            while self._stop is None and self._broken is None:
+            while (job := self._next()) is not None:
                 try:
-                    job = self._jobs.popleft()
-                except IndexError:
-                    return
-                for run in job:
-                    worker = self._one(run, worker)
+                    for run in job:
+                        worker = self._one(run, worker)
+                finally:
+                    with self._changed:
+                        self._running -= 1
+                        self._changed.notify_all()
         except BaseException as error:  # ours: said by `run`, not swallowed with this thread
             self._broken = error
         finally:
+            with self._changed:
+                self._changed.notify_all()
             if worker is not None:
                 worker.end()
+
+    def _next(self) -> list[PlannedRun] | None:
+        """A job that is ready, waiting for one where something is still running; None where there is nothing left."""
+        with self._changed:
+            while self._stop is None and self._broken is None:
+                job = self._queue.take()
+                if job is not None:
+                    self._running += 1
+                    return job
+                if not self._running:
+                    return None
+                self._changed.wait()
+        return None
 
     def _one(self, run: PlannedRun, worker: Worker | None) -> Worker | None:
         """One run, tried again where its worker dies. Gives back the worker, if it lives."""
@@ -178,9 +227,9 @@ class Pool:
                 worker.end()
                 worker = None
             if worker is None:
-                worker = Worker(self.plan, run.settings.threads or 1)
+                worker = Worker(self.plan, self.store, run.settings.threads or 1)
             self._tell(Event(run, "began"))
-            last = worker.do(run, self.folder / run.folder, lambda heard: self._tell(Event(run, "progress", **heard)))
+            last = worker.do(run, lambda heard: self._tell(Event(run, "progress", **heard)))
             if last is None:
                 why = worker.last_words()
                 worker.end()
@@ -189,17 +238,23 @@ class Pool:
                     self._tell(Event(run, "again", message=why))
                     continue
                 last = {"failed": why}
-            if "done" in last:
-                self._tell(Event(run, "done"))
-            elif "stop" in last:
+            if "stop" in last:
                 self._stop = last["stop"]
             else:
-                with self._lock:
-                    self.failures.append((run, last["failed"]))
-                self._tell(Event(run, "failed", message=last["failed"]))
+                self._ended(run, last.get("failed"))
             return worker
         return worker
 
+    def _ended(self, run: PlannedRun, why: str | None) -> None:
+        with self._changed:
+            if why is None:
+                self._queue.done(run)
+                self._watch(Event(run, "done"))
+            else:
+                for lost, reason in self._queue.failed(run, why):
+                    self._watch(Event(lost, "failed", message=reason))
+            self._changed.notify_all()
+
     def _tell(self, event: Event) -> None:
-        with self._lock:
+        with self._changed:
             self._watch(event)

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from pocketbert import __version__
+from pocketbert.methods import get_method
+from pocketbert.runs import scored_split
 from pocketbert.study import statistics
-from pocketbert.study.plan import Plan, PlannedRun, Row, scored_split
+from pocketbert.study.plan import Plan, PlannedRun, Row
 from pocketbert.study.store import Store, read_predictions
 from pocketbert.tasks import Split, Task
 
@@ -22,7 +24,6 @@ RULE = (
 )
 MISTAKES = 5  # of each task, that are shown
 VERSIONS = ("torch", "tokenizers", "safetensors", "numpy", "scipy", "scikit-learn")
-GUESSES = ("random", "majority")  # methods that do not read the texts: reference lines, not contenders
 SCORES = ("macro_f1", "mcc", "calibration_error", "loss")
 
 
@@ -36,7 +37,7 @@ def gather(plan: Plan, store: Store, failures: Sequence[tuple[PlannedRun, str]] 
         for number, row in enumerate(plan.rows):
             if row.task != name:
                 continue
-            runs = [run for run in plan.of_row(number) if not run.waits_for and store.finished(run)]
+            runs = [run for run in plan.of_row(number) if store.finished(run)]
             if not runs:
                 continue
             about, correct, confident = _row(row, runs, store, task, split)
@@ -44,7 +45,7 @@ def gather(plan: Plan, store: Store, failures: Sequence[tuple[PlannedRun, str]] 
             right[row.name] = correct
             mistakes += confident
         once = {about["name"] for about in of_task if about["deterministic"]}
-        pairs = _compare(right, once, {about["name"] for about in of_task if about["method"] in GUESSES})
+        pairs = _compare(right, once, {about["name"] for about in of_task if about["guesses"]})
         compared = [_comparison(name, *both, result, right) for both, result in pairs.items()]
         lost = [run for run, _ in failures if run.task == name]
         if lost:
@@ -85,8 +86,6 @@ def _row(
     row: Row, runs: list[PlannedRun], store: Store, task: Task, split: str
 ) -> tuple[dict[str, Any], np.ndarray, list[dict[str, Any]]]:
     """A table row from its runs: (what it says, right or wrong for each seed and text, its most certain mistakes)."""
-    from pocketbert.methods import get_method
-
     texts = task.split(split)
     labels = texts.labels
     assert labels is not None
@@ -120,6 +119,7 @@ def _row(
         "model": row.model,
         "method": row.method,
         "baseline": row.baseline,
+        "guesses": not get_method(row.method).reads_texts,
         "deterministic": deterministic,
         "seeds": [run.settings.seed for run in runs],
         "missing": row.seeds - len(runs),
@@ -257,7 +257,7 @@ def verdict(
         f"{where}{best['name']} has the highest accuracy: {100 * score['mean']:.1f} % "
         f"({100 * score['low']:.1f} to {100 * score['high']:.1f}){chosen}."
     ]
-    contenders = [row["name"] for row in rows if row["method"] not in GUESSES]
+    contenders = [row["name"] for row in rows if not row["guesses"]]
     sentences += _against(best["name"], contenders, comparisons, "It")
     plain = [row for row in rows if row["baseline"] and row["name"] in contenders]
     if plain and best not in plain:

@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -21,6 +22,7 @@ from pocketbert.files import LOCK, lock, remove_leftovers, write_json
 from pocketbert.folders import CHECKPOINT, MANIFEST, METRICS, SETTINGS
 from pocketbert.runs import Run, load_run
 from pocketbert.study.plan import PlannedRun
+from pocketbert.training.settings import Settings
 from pocketbert.values import Format, read_object
 
 INDEX = "index.json"
@@ -60,14 +62,18 @@ class Store:
     def load(self, run: PlannedRun) -> Run:
         """A finished run, its files as they were written."""
         found = load_run(self.runs / run.folder)
-        if found.about["settings"] != _as_json(run.settings.to_dict()) or found.about["method"] != run.method:
+        if found.about["method"] != run.method or found.settings != self.settings(run):
             raise UserError(f"{found.folder}: is not the run its name says; remove the folder, and run again")
         return found
 
-    def chosen_rate(self, folder: str) -> float | None:
+    def settings(self, run: PlannedRun) -> Settings:
+        """A run's settings, once the runs that it needs are finished: with the rate that was chosen there."""
+        if run.rate_from is None:
+            return run.settings
+        return replace(run.settings, learning_rate=self.chosen_rate(run.rate_from))  # type: ignore[call-arg]
+
+    def chosen_rate(self, folder: str) -> float:
         """The rate that dev chose in a finished run."""
-        if not (self.runs / folder / MANIFEST).is_file():
-            return None
         best = load_run(self.runs / folder).metrics["best"]
         if not best:
             raise UserError(f"{self.runs / folder / METRICS}: damaged: it names no best rate; remove the folder")
@@ -128,11 +134,6 @@ def _stamp(folder: Path, entry: dict[str, Any]) -> str:
             about = f" {status.st_size} {status.st_mtime_ns}\n"
             digest.update(os.fsencode(path.relative_to(folder)) + about.encode())
     return digest.hexdigest()
-
-
-def _as_json(value: dict[str, Any]) -> dict[str, Any]:
-    """As it is after a trip through JSON: tuples are lists."""
-    return {name: list(entry) if isinstance(entry, tuple) else entry for name, entry in value.items()}
 
 
 def read_predictions(run: Run, split: str) -> tuple[np.ndarray, np.ndarray]:

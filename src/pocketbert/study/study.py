@@ -3,23 +3,24 @@
 import os
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from pocketbert.errors import UserError
 from pocketbert.files import require_regular_file, write_json, write_text
+from pocketbert.methods import get_method
 from pocketbert.report import write_report
 from pocketbert.study import tables
-from pocketbert.study.plan import Plan, PlannedRun, Row, Seeds, choose_rows, make_plan
+from pocketbert.study.plan import Plan, PlannedRun, Row, Seeds, choose_rows, make_plan, refuse_unread, refuse_wrong
 from pocketbert.study.pool import Event, Pool, Watch
 from pocketbert.study.presets import Preset, get_preset
 from pocketbert.study.results import gather
 from pocketbert.study.store import Store
 from pocketbert.tasks import Task, load_task
 from pocketbert.tasks.split import sample
-from pocketbert.training.settings import Settings, usable_cores
+from pocketbert.training.settings import usable_cores
 from pocketbert.values import Between, field_names, held, known_keys, shown, within
 
 SEEDS = 3
@@ -35,7 +36,7 @@ class Study:
         models: names from `pocketbert models`; default: what the package carries, or is installed beside it.
         methods: names from `pocketbert methods`; baselines are always among them.
         seeds: how many; baselines without chance run once.
-        settings: what every run is told; what is left open is derived from the model's size.
+        settings: what every run is told whose method reads it, by name; what is left open the method derives.
         rows: at most so many texts of each split, drawn once: for a quick look.
         table: rows of one's own (`Row`), instead of models x methods.
         preset: a published table to do again; the arguments above are then its own.
@@ -51,7 +52,7 @@ class Study:
         methods: Sequence[str] | None = None,
         seeds: int | None = None,
         *,
-        settings: Settings | None = None,
+        settings: Mapping[str, Any] | None = None,
         rows: int | None = None,
         table: Sequence[Row] | None = None,
         preset: str | None = None,
@@ -76,7 +77,7 @@ class Study:
         self.tasks, called = _load(tasks, rows, hub)
         if preset is None and table is None:
             chosen, said = choose_rows(
-                list(self.tasks), models, methods, SEEDS if seeds is None else seeds, settings or Settings()
+                list(self.tasks), models, methods, SEEDS if seeds is None else seeds, settings or {}
             )
         elif table is not None:
             named = [replace(row, task=_task_of(row, self.tasks, called)) for row in table]
@@ -101,7 +102,7 @@ class Study:
 
     def plan(self) -> Plan:
         """What will run, fully resolved."""
-        return make_plan(self.rows, self.tasks, self.said).settled(Store(self.folder).chosen_rate)
+        return make_plan(self.rows, self.tasks, self.said)
 
     def run(
         self,
@@ -121,14 +122,9 @@ class Study:
         store = Store(self.folder)
         with store.writing():
             store.clean()
-            failures: list[tuple[PlannedRun, str]] = []
-            for _ in range(2):  # first what is ready, then what waits for a rate
-                plan = plan.settled(store.chosen_rate)
-                failed = {run.key for run, _ in failures}
-                jobs = [[r for r in job if not store.finished(r) and r.key not in failed] for job in plan.jobs()]
-                left = [job for job in jobs if job]
-                failures += self._do(plan, store, left, workers, watch or _nobody) if left else []
-            failures += [(run, "the run that chooses its rate failed") for run in plan.runs if run.waits_for]
+            jobs = [[run for run in job if not store.finished(run)] for job in plan.jobs()]
+            left = [job for job in jobs if job]
+            failures = self._do(plan, store, left, workers, watch or _nobody) if left else []
             store.tidy()
             self._finish(plan, store, failures, workers)
         return self
@@ -141,7 +137,7 @@ class Study:
             from pocketbert.study.cluster import run_on_ray
 
             return run_on_ray(plan, store, jobs, count, watch)
-        return Pool(plan, store.runs, count, watch).run(jobs)
+        return Pool(plan, store, count, watch).run(jobs)
 
     def _finish(self, plan: Plan, store: Store, failures: list[tuple[PlannedRun, str]], workers: Any) -> None:
         results = gather(plan, store, failures)
@@ -249,17 +245,18 @@ def from_config(path: str | os.PathLike[str], *, told: dict[str, Any] | None = N
         content = _read_toml(path)
         known_keys(content, KEYS, "")
         content = {name: held(value, KEYS[name], name) for name, value in content.items()}
-        settings = _changed(Settings(), content.pop("settings", {}))
-    settings = replace(settings, **(told or {}))
+        refuse_wrong(content.get("settings", {}))
+    settings = {**content.pop("settings", {}), **(told or {})}
     table = content.pop("row", None)
     given = {name: value for name, value in given.items() if value is not None}
-    if "preset" in content and settings != Settings():
+    if "preset" in content and settings:
         raise UserError(f"{path}: preset {content['preset']} has its own settings; leave yours out")
     arguments: dict[str, Any] = {**content, **given}
     if table is not None:
         seeds = arguments.get("seeds", SEEDS)
         with within(path):
             arguments["table"] = [_row(entry, seeds, settings) for entry in table]
+            refuse_unread(settings, [row.method for row in arguments["table"]])
         arguments.pop("methods", None)
     return Study(**arguments, settings=settings)
 
@@ -279,14 +276,12 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise UserError(f"not TOML: {error}") from error
 
 
-def _changed(settings: Settings, content: dict[str, Any]) -> Settings:
-    known_keys(content, field_names(Settings), "setting ")
-    return replace(settings, **content)
-
-
-def _row(entry: dict[str, Any], seeds: int, settings: Settings) -> Row:
+def _row(entry: dict[str, Any], seeds: int, settings: Mapping[str, Any]) -> Row:
+    """A row of its own settings, and of the study's those that its method reads."""
     known = field_names(Row)
     if "method" not in entry or set(entry) - known:
         raise UserError(f"a [[row]] needs a method, and may have {', '.join(sorted(known))}")
     own = held(entry.get("settings", {}), dict[str, Any], "settings of a [[row]]")
-    return Row(**{"task": "", "seeds": seeds, **entry, "settings": _changed(settings, own)})
+    method = get_method(held(entry["method"], str, "method"))
+    common = {name: value for name, value in settings.items() if method.reads(name)}
+    return Row(**{"task": "", "seeds": seeds, **entry, "settings": {**common, **own}})

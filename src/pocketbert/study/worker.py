@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from pocketbert.errors import CannotWrite, UserError
-from pocketbert.runs import train_run
+from pocketbert.methods import get_method
+from pocketbert.runs import load_run, train_run
 from pocketbert.tasks import Check, Split, Task
 from pocketbert.training.loop import Progress
-from pocketbert.training.settings import Settings
 
 EVERY = 0.5  # seconds between two words about progress
 WAIT = 30.0  # seconds to let the worker of a killed study end
@@ -32,12 +32,14 @@ Tell = Callable[[dict[str, Any]], None]
 def do_run(about: dict[str, Any], task: Task, folder: Path, tell: Tell) -> None:
     """Train one run into its folder, and tell how it goes. What it says of a failure is in the last message."""
     try:
+        start = None if about["start"] is None else load_run(folder.parent / about["start"]).start()
         train_run(
             task,
             about["method"],
             folder,
             model=about["model"],
-            settings=Settings.from_dict(about["settings"]),
+            start=start,
+            settings=get_method(about["method"]).read(about["settings"]),
             report=_reporter(tell),
             check=Check(task.name, {}, warnings=about["warnings"]),
             wait=WAIT,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pocketbert.tasks.quote import listed, short
+from pocketbert.errors import listed, quote
 from pocketbert.tasks.registry import sources
 from pocketbert.tasks.split import keys, normalise, text_hashes
 from pocketbert.tasks.task import Split, Task
@@ -197,8 +197,8 @@ def _balance(splits: dict[str, SplitCheck], errors: list[str], warnings: list[st
     if present[largest] >= MANY_TIMES * present[smallest]:
         share = present[largest] / train.rows
         warnings.append(
-            f"train: {short(largest)} has {present[largest]:,} examples, {short(smallest)} {present[smallest]:,}: "
-            f"always saying {short(largest)} is right in {share:.0%}; look at each class's score, and at class weights"
+            f"train: {quote(largest)} has {present[largest]:,} examples, {quote(smallest)} {present[smallest]:,}: "
+            f"always saying {quote(largest)} is right in {share:.0%}; look at each class's score, and at class weights"
         )
 
 

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pocketbert.errors import UserError
+from pocketbert.errors import UserError, listed, quote
 from pocketbert.tasks.labels import label_text
-from pocketbert.tasks.quote import listed, short
 from pocketbert.tasks.read import Row, Rows
 
 TEXT_NAMES = (
@@ -46,7 +45,7 @@ def require(rows: Rows, column: str, flag: str) -> str:
     """The column, if the file has it; the error lists the ones it does have."""
     if column not in rows.columns:
         raise UserError(
-            f"{flag} column {short(column)} not in {rows.path}; it has: {listed(rows.columns, quoted=True)}"
+            f"{flag} column {quote(column)} not in {rows.path}; it has: {listed(rows.columns, quoted=True)}"
         )
     return column
 
@@ -72,12 +71,12 @@ def choose_columns(rows: Rows, text: str | None, second: str | None, label: str 
             label = _by_name(free, LABEL_NAMES) if by_name else _by_content(free, sample, _label_like)
             if label is not None:
                 free.remove(label)
-                guessed.append(f"the label from {short(label)}")
+                guessed.append(f"the label from {quote(label)}")
         if text is None:
             text = _by_name(free, TEXT_NAMES) if by_name else _by_content(free, sample, _text_like)
             if text is not None:
                 free.remove(text)
-                guessed.append(f"the text from {short(text)}")
+                guessed.append(f"the text from {quote(text)}")
     if text is None or label is None:
         raise UserError(_cannot_guess(rows, "label" if label is None else "text"))
 

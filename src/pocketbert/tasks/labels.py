@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pocketbert.errors import UserError
-from pocketbert.tasks.quote import listed, short
+from pocketbert.errors import UserError, listed, quote
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 INSIST = "if they are real, say so with --labels-are-real"
@@ -46,7 +45,7 @@ def to_indexes(labels: Sequence[str], names: Sequence[str], where: str) -> np.nd
     except KeyError:
         row = next(row for row, label in enumerate(labels) if label not in index)
         raise UserError(
-            f"{where}: row {row + 1} has the label {short(labels[row])}, which train does not have; "
+            f"{where}: row {row + 1} has the label {quote(labels[row])}, which train does not have; "
             f"train has: {listed(names)}"
         ) from None
 

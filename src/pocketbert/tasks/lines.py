@@ -14,9 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from pocketbert.errors import UserError
+from pocketbert.errors import UserError, quote
 from pocketbert.files import require_regular_file
-from pocketbert.tasks.quote import short
 
 MOST_IN_A_FIELD = 10_000_000  # characters
 MOST_IN_A_LINE = 20_000_000  # bytes: one full field, its neighbours, and multi-byte letters
@@ -66,7 +65,7 @@ def known_encoding(name: str) -> str:
         found = None
     # Python's own flag for codecs from text to bytes: base64, hex, zip and rot13 are none.
     if found is None or not found._is_text_encoding or found.name.replace("_", "-") in NO_ENCODINGS_OF_FILES:
-        raise UserError(f"unknown encoding {short(name)}; try utf-8, latin-1, cp1252 or utf-16")
+        raise UserError(f"unknown encoding {quote(name)}; try utf-8, latin-1, cp1252 or utf-16")
     return name
 
 

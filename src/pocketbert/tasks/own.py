@@ -6,10 +6,9 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pocketbert.errors import UserError
+from pocketbert.errors import UserError, listed, quote
 from pocketbert.tasks.columns import Columns, Watch, choose_columns, require
 from pocketbert.tasks.labels import hide_minus_one, label_text, placeholder, sort_labels, to_indexes
-from pocketbert.tasks.quote import listed, short
 from pocketbert.tasks.read import Rows, read_rows
 from pocketbert.tasks.split import connected, cut_split, keys
 from pocketbert.tasks.task import Split, Task
@@ -172,7 +171,7 @@ def _read(rows: Rows, columns: Columns, room: Room) -> Raw:
             if label is not None:
                 if len(label) > MOST_IN_A_LABEL:
                     raise UserError(
-                        f"{rows.path}: {place}: the label is {short(label)}: name the column of the labels with --label"
+                        f"{rows.path}: {place}: the label is {quote(label)}: name the column of the labels with --label"
                     )
                 label = spelt.setdefault(label, label)
             labels.append(label)

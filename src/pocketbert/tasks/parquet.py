@@ -15,10 +15,9 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pocketbert.errors import UserError
+from pocketbert.errors import UserError, listed, quote
 from pocketbert.tasks.lines import MOST_IN_A_FIELD, open_bytes, reading
 from pocketbert.tasks.pages import MOST_IN_A_FOOTER, WORD, Pages, look_at_pages, read_footer
-from pocketbert.tasks.quote import listed, short
 
 MOST_IN_A_LIST = 10_000  # columns, or groups of rows
 MOST_UNPACKED = 64_000_000  # bytes of a gzipped file; Parquet packs its pages itself
@@ -67,7 +66,7 @@ def parquet_rows(path: Path, needed: Sequence[str] | None = None, *, beside: boo
             for name in set(strings).difference(coded):
                 if pa.types.is_dictionary(schema.field(name).type):  # its reader would gather all that is not coded
                     raise UserError(
-                        f"{path}: column {short(name)} holds too many categories; write it again as plain strings"
+                        f"{path}: column {quote(name)} holds too many categories; write it again as plain strings"
                     )
             rows = _rows_at_once(path, plain, pages, coded)
             file = _reader(raw, coded, plain.metadata)
@@ -87,7 +86,7 @@ def _opened(path: Path) -> Iterator[tuple[IO[bytes], Any, list[list[dict[int, An
             groups = read_footer(path, raw)
             yield raw, _reader(raw), groups
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            said = short(str(error).split("\n", 1)[0])
+            said = quote(str(error).split("\n", 1)[0])
             raise UserError(f"{path}: not a Parquet file that can be read, or a damaged one: {said}") from None
 
 
@@ -137,7 +136,7 @@ def _pages(
         whole = f"{file.schema.column(place).path}."
         name = next((it for it in columns if whole.startswith(f"{it}.")), None)
         if name is not None:
-            found[name][place] = look_at_pages(raw, f"{path}: column {short(name)}", part, _unpacked)
+            found[name][place] = look_at_pages(raw, f"{path}: column {quote(name)}", part, _unpacked)
     return found
 
 
@@ -160,7 +159,7 @@ def _rows_at_once(path: Path, file: Any, pages: dict[str, dict[int, Pages]], cod
                 each += size
             elif them.values * size > MOST_AT_ONCE:  # lists: one row may hold all of the values
                 raise UserError(
-                    f"{path}: column {short(name)} holds lists of {them.values:,} values in a group of rows, too many "
+                    f"{path}: column {quote(name)} holds lists of {them.values:,} values in a group of rows, too many "
                     "to copy; write the file again without this column"
                 )
     return max(1, min(MOST_ROWS_AT_ONCE, MOST_AT_ONCE // max(1, each)))
@@ -179,9 +178,9 @@ def _values(path: Path, name: str, array: Any, first: int, *, strict: bool) -> I
     try:  # times that Python has no value for, such as those of nanoseconds, or of the year 20,000
         return iter(array.cast(pa.string()).to_pylist())
     except _NO_VALUE as error:
-        said = short(str(error).split("\n", 1)[0])
+        said = quote(str(error).split("\n", 1)[0])
         raise UserError(
-            f"{path}: column {short(name)} ({array.type}), row {first} or one of the next "
+            f"{path}: column {quote(name)} ({array.type}), row {first} or one of the next "
             f"{len(array) - 1:,}: a value that cannot be read: {said}; "
             "write the file again without it, or with the column as strings"
         ) from None
@@ -199,7 +198,7 @@ def _strings(path: Path, name: str, array: Any, first: int, *, strict: bool) -> 
     numbers, strings = (array.indices.to_pylist(), array.dictionary) if coded else (range(len(array)), array)
     some = [number for number in numbers if number is not None]
     if some and not 0 <= min(some) <= max(some) < len(strings):
-        raise UserError(f"{path}: column {short(name)}, row {first} or one of the next {len(array) - 1:,}: damaged")
+        raise UserError(f"{path}: column {quote(name)}, row {first} or one of the next {len(array) - 1:,}: damaged")
     if len(strings) <= 4 * len(array) and strings.nbytes <= MOST_AT_ONCE:
         with contextlib.suppress(UnicodeDecodeError):  # which one it is, is found below
             values = strings.to_pylist()
@@ -213,14 +212,14 @@ def _strings(path: Path, name: str, array: Any, first: int, *, strict: bool) -> 
         data = None if value is not None or number is None else strings[number].as_buffer()
         if data is not None:
             if data.size > 4 * MOST_IN_A_FIELD:  # UTF-8 is at most four bytes a letter
-                raise UserError(f"{path}: row {row}: column {short(name)} holds {data.size:,} bytes; shorten it")
+                raise UserError(f"{path}: row {row}: column {quote(name)} holds {data.size:,} bytes; shorten it")
             value = data.to_pybytes()
             if text:
                 try:
                     value = value.decode("utf-8", "strict" if strict else "replace")
                 except UnicodeDecodeError as error:
                     raise UserError(
-                        f"{path}: row {row}: column {short(name)}, byte {error.start + 1} is "
+                        f"{path}: row {row}: column {quote(name)}, byte {error.start + 1} is "
                         f"0x{value[error.start]:02X}, which is not UTF-8; write the file again, from true strings"
                     ) from None
             if data.size < left:

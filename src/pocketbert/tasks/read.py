@@ -16,9 +16,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from pocketbert.errors import UserError
+from pocketbert.errors import UserError, listed, quote
 from pocketbert.tasks.lines import HEAD, MOST_IN_A_FIELD, MOST_IN_A_LINE, head, known_encoding, read_lines
-from pocketbert.tasks.quote import listed, short
 
 Row = dict[str, Any]
 FORMATS = ("csv", "tsv", "plain-tsv", "jsonl", "parquet", "bars", "label-text", "lines")
@@ -69,7 +68,7 @@ class Rows:
             for column, value in row.items():
                 if isinstance(value, str | bytes) and len(value) > MOST_IN_A_FIELD:
                     raise UserError(
-                        f"{self.path}: {place}: column {short(column)} holds {len(value):,} characters; at most "
+                        f"{self.path}: {place}: column {quote(column)} holds {len(value):,} characters; at most "
                         f"{MOST_IN_A_FIELD:,} are read: shorten it, or check the file's quotes"
                     )
             yield place, row
@@ -126,7 +125,7 @@ def read_rows(path: str | Path, *, encoding: str = "utf-8", format: str | None =
             f"{path}: {len(columns):,} columns; at most {MOST_COLUMNS:,} are read: keep those that you need"
         )
     if (longest := max(columns, key=len, default="")) and len(longest) > MOST_IN_A_NAME:
-        raise UserError(f"{path}: a column is named {short(longest)}: is the first line the names of the columns?")
+        raise UserError(f"{path}: a column is named {quote(longest)}: is the first line the names of the columns?")
     return replace(rows, columns=columns)
 
 
@@ -233,7 +232,7 @@ def _delimited_columns(rows: Rows) -> tuple[str, ...]:
         twice = [name for name, count in Counter(columns).items() if count > 1]
         if twice:
             raise UserError(
-                f"{rows.path}: two columns are named {short(twice[0])}; the header is: {listed(columns)}. Rename one; "
+                f"{rows.path}: two columns are named {quote(twice[0])}; the header is: {listed(columns)}. Rename one; "
                 "if the file has no header row, put one at the top, such as text,label"
             )
         return columns

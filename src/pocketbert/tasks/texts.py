@@ -5,8 +5,7 @@ A file that is predicted streams; data that is learnt from, checked or scored is
 
 import sys
 
-from pocketbert.errors import UserError
-from pocketbert.tasks.quote import listed, short
+from pocketbert.errors import UserError, listed, quote
 from pocketbert.tasks.read import Row, Rows
 
 MOST_READ = 100_000  # characters of a text: some 20,000 words, where models read a few hundred
@@ -68,8 +67,8 @@ def _text(row: Row, column: str, rows: Rows, place: str) -> str:
         return value
     if value is None:
         has = listed(row) or "nothing"
-        raise UserError(f"{rows.path}: {place} has no text: the field {short(column)} is missing; it has: {has}")
+        raise UserError(f"{rows.path}: {place} has no text: the field {quote(column)} is missing; it has: {has}")
     if isinstance(value, bytes | dict | list):
         kind = type(value).__name__
-        raise UserError(f"{rows.path}: {place}: the field {short(column)} is a {kind}, not a text")
+        raise UserError(f"{rows.path}: {place}: the field {quote(column)} is a {kind}, not a text")
     return str(value)

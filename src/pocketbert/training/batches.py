@@ -15,11 +15,11 @@ KINDS = 16  # of lengths, and of counts, that are computed
 
 
 def epoch_batches(
-    lengths: np.ndarray, batch_size: int, random: np.random.Generator, *, like_length: bool = True
+    lengths: np.ndarray, batch_size: int, random: np.random.Generator, *, group_by_length: bool = True
 ) -> list[np.ndarray]:
     """One epoch: every row once, in random batches."""
     order = random.permutation(len(lengths))
-    if not like_length:
+    if not group_by_length:
         return [order[begin : begin + batch_size] for begin in range(0, len(order), batch_size)]
     batches = []
     window = WINDOW * batch_size

@@ -4,65 +4,75 @@ Both draw the order of batches and the dropout from (seed, epoch) alone: rates a
 run that goes on after a kill needs no random state.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from pocketbert.dropout import Dropout, seed_dropout
-from pocketbert.heads import make_head
+from pocketbert.heads import Head, make_head
 from pocketbert.tokenizer import Encoded
 from pocketbert.training.batches import count_batches, epoch_batches
-from pocketbert.training.loop import Candidate, class_weights, derived_seed
-from pocketbert.training.network import Network, read_all
+from pocketbert.training.loop import Candidate, Scores, class_weights, derived_seed
+from pocketbert.training.network import Filter, Network, module_name, read_all
 from pocketbert.training.optimizer import BETAS, EPSILON, FlatAdamW, rate_schedule
-from pocketbert.training.settings import Settings
-from pocketbert.training.slice import take_slice
+from pocketbert.training.settings import TrainingSettings
+from pocketbert.training.slice import VocabularySlice, take_slice
 
 ORDER, DROPOUT = 1, 2  # what a derived seed is for
+WORDS = "encoder.embeddings.word.weight"
+
+
+@dataclass(frozen=True, eq=False)
+class TaskTexts:
+    """One task as a learner reads it: tokenised texts with their labels, and dev's where there is one."""
+
+    name: str
+    labels: int
+    train: Encoded
+    targets: np.ndarray
+    dev: Encoded | None = None
+    dev_targets: np.ndarray | None = None
 
 
 class NetworkLearner:
-    """One candidate: a network, trained where the method's predicate says so."""
+    """One candidate: a network, trained where the method's filter says so, on one task or on several at once."""
 
     def __init__(
-        self,
-        network: Network,
-        trains: Callable[[str], bool],
-        train: tuple[Encoded, np.ndarray],
-        dev: Encoded | None,
-        labels: int,
-        settings: Settings,
-        rate: float,
+        self, network: Network, trains: Filter, tasks: Sequence[TaskTexts], settings: TrainingSettings, rate: float
     ) -> None:
         self.candidates: tuple[Candidate, ...] = (Candidate(settings.seed, rate),)
         self.settings = settings
         self.network = network.to(settings.device)
-        self.encoded, self.targets = train[0], torch.from_numpy(train[1]).to(settings.device)
-        self.dev = dev
-        self.examples = len(self.encoded)
-        trainable = {name for name, _ in network.named_parameters() if trains(name)}
-        self.trains_encoder = any(name.startswith("encoder.") for name in trainable)
+        self.tasks = list(tasks)
+        self.examples = sum(len(task.train) for task in tasks)
+        trainable = network.chosen(trains)
+        parts = network.parts()
+        self.trains_encoder = any(parts[name].of != "heads" for name in trainable)
         if settings.precision == "float64":
             network.double()
         self.slice = None
-        if settings.slice and "encoder.embeddings.word.weight" in trainable:
-            self.slice = take_slice(network.encoder, [self.encoded] + ([dev] if dev is not None else []))
-            self.encoded = self.slice.encoded(self.encoded)
-            self.dev = self.slice.encoded(dev) if dev is not None else None
+        if getattr(settings, "vocabulary_slice", False) and WORDS in trainable:
+            texts = [encoded for task in tasks for encoded in (task.train, task.dev) if encoded is not None]
+            self.slice = take_slice(network.encoder, texts)
+            self.tasks = [_sliced(task, self.slice) for task in tasks]
         for name, parameter in network.named_parameters():
             parameter.requires_grad_(name in trainable)
         self.trainable = [(name, p) for name, p in network.named_parameters() if name in trainable]
         self.optimizer = FlatAdamW(self.trainable, weight_decay=settings.weight_decay, clip=settings.clip)
-        self.steps = count_batches(self.examples, settings.batch_size)
+        self.steps = sum(count_batches(len(task.train), settings.batch_size) for task in tasks)
         self.rate = rate_schedule(
             rate, self.steps * (settings.epochs or 1), warmup=settings.warmup, schedule=settings.schedule
         )
-        self.weights = class_weights(train[1], labels) if settings.class_weights else None
-        if self.weights is not None:
-            self.weights = self.weights.to(settings.device, self.trainable[0][1].dtype)
+        self.targets = [torch.from_numpy(task.targets).to(settings.device) for task in tasks]
+        self.weights: list[Tensor | None] = [None for _ in tasks]
+        if settings.class_weights:
+            dtype = self.trainable[0][1].dtype
+            weights = [class_weights(task.targets, task.labels) for task in tasks]
+            self.weights = [weight.to(settings.device, dtype) for weight in weights]
 
     def epoch(self, number: int, tick: Callable[[int], None]) -> list[float]:
         settings = self.settings
@@ -70,41 +80,74 @@ class NetworkLearner:
         if not self.trains_encoder:
             self.network.encoder.eval()  # a frozen encoder says the same about a text every time
         seed_dropout(self.network, derived_seed(settings.seed, number, DROPOUT), settings.device)
-        random = np.random.default_rng(derived_seed(settings.seed, number, ORDER))
-        batches = epoch_batches(self.encoded.lengths, settings.batch_size, random, like_length=settings.like_length)
         total, done = 0.0, 0
-        for step, rows in enumerate(batches, start=number * self.steps):
-            total += self.step(rows, self.rate(step)) * len(rows)
+        for step, (task, rows) in enumerate(self.batches(number), start=number * self.steps):
+            total += self.step(rows, self.rate(step), task) * len(rows)
             done += len(rows)
             tick(done)
         return [total / max(1, done)]
 
-    def step(self, rows: np.ndarray, rate: float) -> float:
-        """One batch: forward, loss, backward, update."""
+    def batches(self, number: int) -> list[tuple[int, np.ndarray]]:
+        """(task, rows) of one epoch: each task's own batches; those of several tasks in one random order."""
         settings = self.settings
-        batch = {name: tensor.to(settings.device) for name, tensor in self.encoded.tensors(rows).items()}
-        targets = self.targets[torch.from_numpy(rows)]
-        bfloat16 = settings.precision == "bfloat16"
-        with torch.autocast(torch.device(settings.device).type, torch.bfloat16, enabled=bfloat16):
-            logits = self.network(batch)
-        loss = F.cross_entropy(logits.float() if bfloat16 else logits, targets, self.weights)
+        random = np.random.default_rng(derived_seed(settings.seed, number, ORDER))
+        batches = [
+            (place, rows)
+            for place, task in enumerate(self.tasks)
+            for rows in epoch_batches(
+                task.train.lengths, settings.batch_size, random, group_by_length=settings.group_by_length
+            )
+        ]
+        return batches if len(self.tasks) == 1 else [batches[i] for i in random.permutation(len(batches))]
+
+    def step(self, rows: np.ndarray, rate: float, task: int = 0) -> float:
+        """One batch of one task: forward, loss, backward, update."""
+        loss = self.loss(rows, task)
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step(rate)
         return loss.item()
 
-    def dev_logits(self) -> np.ndarray | None:
-        if self.dev is None:
+    def loss(self, rows: np.ndarray, task: int = 0) -> Tensor:
+        """The forward pass of a batch."""
+        settings = self.settings
+        encoded, device = self.tasks[task].train, torch.device(settings.device)
+        batch = {name: tensor.to(device) for name, tensor in encoded.tensors(rows).items()}
+        targets = self.targets[task][torch.from_numpy(rows).to(device)]
+        bfloat16 = settings.precision == "bfloat16"
+        with torch.autocast(device.type, torch.bfloat16, enabled=bfloat16):
+            logits = self.network(batch, self.tasks[task].name)
+        return F.cross_entropy(logits.float() if bfloat16 else logits, targets, self.weights[task])
+
+    def dev_logits(self, task: int = 0) -> np.ndarray | None:
+        """(rows, labels); None where there is no dev."""
+        of = self.tasks[task]
+        if of.dev is None:
             return None
         self.network.eval()
-        return read_all(self.network, self.dev, device=self.settings.device)[None]
+        return read_all(lambda batch: self.network(batch, of.name), of.dev, device=self.settings.device)
+
+    def evaluate(self) -> list[Scores]:
+        """One task's scores by their plain names; of several, each by the task's, and their mean, which chooses."""
+        scores = [score(self.dev_logits(place), task.dev_targets) for place, task in enumerate(self.tasks)]
+        if len(scores) == 1:
+            return scores
+        values = {
+            f"{name} {task.name}": value
+            for task, one in zip(self.tasks, scores, strict=True)
+            for name, value in one.values.items()
+        }
+        for name in scores[0].values:
+            known = [one.values[name] for one in scores if one.chooses is not None]
+            whole = [value for value in known if value is not None]
+            values[name] = sum(whole) / len(whole) if whole and len(whole) == len(known) else None
+        return [Scores(values, next((one.chooses for one in scores if one.chooses), None))]
 
     def snapshot(self, candidate: int) -> dict[str, Tensor]:
         """The trained parameters, the word table whole again."""
         kept = {name: parameter.detach().cpu().clone() for name, parameter in self.trainable}
         if self.slice is not None:
-            name = "encoder.embeddings.word.weight"
-            kept[name] = self.slice.put_together(kept[name], self.optimizer.decay)
+            kept[WORDS] = self.slice.put_together(kept[WORDS], self.optimizer.decay)
         return kept
 
     def state(self) -> dict[str, Tensor]:
@@ -115,7 +158,7 @@ class NetworkLearner:
 
 
 class HeadBank:
-    """Many heads on the same features: every seed and every learning rate at once, as one product a step.
+    """Many heads on the same features: every seed and every learning rate at once, as one product per step.
 
     The heads are independent; training them together changes nothing but the time it takes. Parameters have two axes
     in front: S seeds, R rates.
@@ -123,23 +166,27 @@ class HeadBank:
 
     def __init__(
         self,
+        task: str,
         features: tuple[np.ndarray, np.ndarray],
-        dev: np.ndarray | None,
+        dev: tuple[np.ndarray, np.ndarray] | None,
         labels: int,
-        settings: Settings,
+        settings: TrainingSettings,
         seeds: tuple[int, ...],
     ) -> None:
         rates = settings.rates
+        self.task = task
         self.settings = settings
         self.seeds = seeds
         self.candidates = tuple(Candidate(seed, rate) for seed in seeds for rate in rates)
         dtype = torch.float64 if settings.precision == "float64" else torch.float32
         self.features = torch.from_numpy(features[0]).to(dtype)
         self.targets = torch.from_numpy(features[1])
-        self.dev = None if dev is None else torch.from_numpy(dev).to(dtype)
+        self.dev = None if dev is None else torch.from_numpy(dev[0]).to(dtype)
+        self.dev_targets = None if dev is None else dev[1]
         self.examples = len(self.features)
         width = self.features.shape[1]
         heads = [make_head(settings.head, width, labels, seed=derived_seed(seed)) for seed in seeds]
+        self.kind = type(heads[0])
         self.parameters = {  # (S, R, …)
             name: torch.stack([dict(head.named_parameters())[name].detach().to(dtype) for head in heads])
             .unsqueeze(1)
@@ -163,7 +210,7 @@ class HeadBank:
         for seed, dropout in zip(self.seeds, self.dropouts, strict=True):
             dropout.generator = torch.Generator().manual_seed(derived_seed(seed, number, DROPOUT))
             random = np.random.default_rng(derived_seed(seed, number, ORDER))
-            orders.append(np.concatenate(epoch_batches(lengths, size, random, like_length=False)))
+            orders.append(np.concatenate(epoch_batches(lengths, size, random, group_by_length=False)))
         rows = torch.from_numpy(np.stack(orders))  # (S, N)
         total = torch.zeros(len(self.seeds), len(self.schedules), dtype=self.features.dtype)
         for begin in range(0, self.examples, size):
@@ -190,17 +237,14 @@ class HeadBank:
 
     def _logits(self, x: Tensor, *, training: bool) -> Tensor:
         """(S or 1, B, H) → (S, R, B, K)."""
-        p = self.parameters
-        if "dense.weight" in p:
-            x = torch.tanh(
-                x[:, None] @ p["dense.weight"].transpose(-2, -1) + p["dense.bias"][:, :, None]
-            )  # (S, R, B, H)
-        if training and self.dropouts[0].p > 0:  # the same mask for every rate of a seed
-            masks = torch.stack([dropout.mask(x[0] if x.ndim == 3 else x[0, 0]) for dropout in self.dropouts])
-            x = x * (masks if x.ndim == 3 else masks[:, None])
-        if x.ndim == 3:
-            x = x[:, None]
-        return x @ p["output.weight"].transpose(-2, -1) + p["output.bias"][:, :, None]
+        return self.kind.logits_of_many(self.parameters, x, self._drop if training else lambda same: same)
+
+    def _drop(self, x: Tensor) -> Tensor:
+        """(S, B, H) or (S, R, B, H): a mask per seed, the same for all its rates."""
+        if self.dropouts[0].p == 0.0:
+            return x
+        masks = torch.stack([dropout.mask(x[0] if x.ndim == 3 else x[0, 0]) for dropout in self.dropouts])
+        return x * (masks if x.ndim == 3 else masks[:, None])
 
     def _update(self, gradients: dict[str, Tensor]) -> None:
         """AdamW, for each head with its own rate and its own clipping."""
@@ -223,15 +267,24 @@ class HeadBank:
             parameter.sub_(rate * (mean / first) / ((square / second).sqrt() + EPSILON))
 
     def dev_logits(self) -> np.ndarray | None:
+        """(S·R, rows, labels); None where there is no dev."""
         if self.dev is None:
             return None
         with torch.no_grad():
             logits = self._logits(self.dev[None], training=False)
         return logits.flatten(0, 1).numpy()  # (S·R, N, K)
 
+    def evaluate(self) -> list[Scores]:
+        logits = self.dev_logits()
+        each = [None] * len(self.candidates) if logits is None else list(logits)
+        return [score(one, self.dev_targets) for one in each]
+
     def snapshot(self, candidate: int) -> dict[str, Tensor]:
         seed, rate = divmod(candidate, len(self.schedules))
-        return {f"head.{name}": p[seed, rate].detach().clone() for name, p in self.parameters.items()}
+        return {
+            f"heads.{module_name(self.task)}.{name}": p[seed, rate].detach().clone()
+            for name, p in self.parameters.items()
+        }
 
     def state(self) -> dict[str, Tensor]:
         tensors = {f"p.{name}": p.detach() for name, p in self.parameters.items()}
@@ -245,6 +298,23 @@ class HeadBank:
         self.done = int(tensors["done"])
 
 
-def fresh_head(settings: Settings, width: int, labels: int) -> nn.Module:
-    """A run's head: drawn from its seed, before anything else is."""
-    return make_head(settings.head, width, labels, dropout=settings.head_dropout, seed=derived_seed(settings.seed))
+def fresh_head(settings: TrainingSettings, width: int, labels: int, number: int = 0) -> Head:
+    """A run's head: drawn from its seed, before anything else is. `number`: which of several tasks' it is."""
+    seed = derived_seed(settings.seed, *([number] if number else []))
+    return make_head(settings.head, width, labels, dropout=settings.head_dropout, seed=seed)
+
+
+def score(logits: np.ndarray | None, targets: np.ndarray | None) -> Scores:
+    """Accuracy, which chooses, and loss on dev; without dev nothing, and where logits are no numbers, None."""
+    if logits is None or targets is None:
+        return Scores({"dev_accuracy": None, "dev_loss": None})
+    if not np.isfinite(logits).all():
+        return Scores({"dev_accuracy": None, "dev_loss": None}, "dev_accuracy")
+    shifted = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
+    loss = np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(targets)), targets]
+    accuracy = float((logits.argmax(axis=1) == targets).mean())
+    return Scores({"dev_accuracy": accuracy, "dev_loss": float(loss.mean())}, "dev_accuracy")
+
+
+def _sliced(task: TaskTexts, taken: VocabularySlice) -> TaskTexts:
+    return replace(task, train=taken.encoded(task.train), dev=None if task.dev is None else taken.encoded(task.dev))

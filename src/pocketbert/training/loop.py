@@ -1,9 +1,9 @@
 """The one training loop. Methods differ in what they hand it, never in a copy of it.
 
 A learner trains one or more candidates (learning rates, seeds) side by side; groups of candidates follow one another.
-After every epoch each candidate is scored on dev, and the best of each seed is kept: higher dev accuracy, then the
-earlier epoch, then the rate listed first. With a checkpoint, a killed run goes on from its last whole epoch and ends
-with the same bits.
+After every epoch the learner scores each candidate, and says by which score they are chosen; the best of each seed is
+kept: the higher score, then the earlier epoch, then the rate listed first. With a checkpoint, a killed run goes on from
+its last whole epoch and ends with the same bits.
 """
 
 import json
@@ -33,6 +33,15 @@ class Candidate:
     rate: float
 
 
+@dataclass(frozen=True)
+class Scores:
+    """What a candidate is worth after an epoch: numbers by name (None: no number any more), and which of them, the
+    higher the better, chooses. Where nothing chooses, the last epoch is kept."""
+
+    values: dict[str, float | None] = field(default_factory=dict)
+    chooses: str | None = None
+
+
 class Learner(Protocol):
     """What the loop trains: candidates side by side."""
 
@@ -42,8 +51,8 @@ class Learner(Protocol):
     def epoch(self, number: int, tick: Callable[[int], None]) -> list[float]:
         """Train one epoch; `tick` hears how many examples were done. The mean loss of each candidate."""
 
-    def dev_logits(self) -> np.ndarray | None:
-        """(candidates, rows, labels) on dev; None where there is no dev."""
+    def evaluate(self) -> list[Scores]:
+        """The scores of each candidate as it is now."""
 
     def snapshot(self, candidate: int) -> dict[str, Tensor]:
         """What is kept of a candidate, in memory of its own."""
@@ -62,9 +71,19 @@ class EpochRecord:
     rate: float
     epoch: int  # from 1
     loss: float | None  # mean over the training examples; None where it was no number any more
-    dev_accuracy: float | None
-    dev_loss: float | None
+    scores: dict[str, float | None]
     seconds: float
+    score: float | None = None  # the one that chooses
+
+    @property
+    def dev_accuracy(self) -> float | None:
+        return self.scores.get("dev_accuracy")
+
+    def to_dict(self) -> dict[str, Any]:
+        """As metrics.json has it: the scores by their names, beside the rest."""
+        told = asdict(self)
+        del told["score"]
+        return {**told.pop("scores"), **told}
 
 
 @dataclass
@@ -72,7 +91,7 @@ class Best:
     seed: int
     rate: float
     epoch: int
-    dev_accuracy: float | None
+    score: float | None
     order: tuple[int, int]  # (group, place in it): which was listed first
 
 
@@ -106,17 +125,17 @@ class Outcome:
 
 def train(
     groups: Sequence[Callable[[], Learner]],
-    dev_labels: np.ndarray | None,
     *,
     epochs: int,
     patience: int = 0,
     checkpoint: Path | None = None,
     report: Report | None = None,
     save: bool = True,
+    after_epoch: Callable[[Outcome], None] | None = None,
 ) -> Outcome:
     """Train every group of candidates, one after the other, and keep the best of each seed.
 
-    `save` False: go on from the checkpoint, but leave writing it to another process.
+    `save` False: go on from the checkpoint, but leave writing it to another process. `after_epoch` hears what is known.
     """
     outcome, first_group, first_epoch, state = _resume(checkpoint)
     for number in range(first_group, len(groups)):
@@ -129,17 +148,17 @@ def train(
             started = time.perf_counter()
             tell = _teller(report, learner, number, len(groups), epoch, epochs, started)
             losses = learner.epoch(epoch, tell)
-            logits = learner.dev_logits()
+            scored = learner.evaluate()
             seconds = time.perf_counter() - started
             outcome.seconds += seconds
-            for index, candidate in enumerate(learner.candidates):
-                scores = _score(None if logits is None else logits[index], dev_labels)
-                loss = losses[index]
-                record = EpochRecord(candidate.seed, candidate.rate, epoch + 1, _finite(loss), *scores, seconds)
+            for index, (candidate, scores) in enumerate(zip(learner.candidates, scored, strict=True)):
+                score = None if scores.chooses is None else scores.values[scores.chooses]
+                loss = _finite(losses[index])
+                record = EpochRecord(candidate.seed, candidate.rate, epoch + 1, loss, scores.values, seconds, score)
                 outcome.history.append(record)
-                if record.loss is None or (logits is not None and record.dev_accuracy is None):
+                if loss is None or (scores.chooses is not None and score is None):
                     continue  # it diverged: no candidate any more
-                found = Best(candidate.seed, candidate.rate, epoch + 1, record.dev_accuracy, (number, index))
+                found = Best(candidate.seed, candidate.rate, epoch + 1, score, (number, index))
                 if _better(found, outcome.best.get(candidate.seed)):
                     outcome.best[candidate.seed] = found
                     outcome.weights[candidate.seed] = learner.snapshot(index)
@@ -148,6 +167,8 @@ def train(
                     left = seconds * (epochs - epoch - 1 + (len(groups) - number - 1) * epochs)
                     done = learner.examples
                     report(Progress(number, len(groups), epoch + 1, epochs, done, done, speed, left, record))
+            if after_epoch is not None:
+                after_epoch(outcome)
             stop = epoch + 1 == epochs or _out_of_patience(outcome.history, learner.candidates, patience)
             if checkpoint is not None and save:
                 _save(checkpoint, outcome, number, epochs if stop else epoch + 1, {} if stop else learner.state())
@@ -165,27 +186,19 @@ def _finite(value: float) -> float | None:
 
 
 def _better(found: Best, best: Best | None) -> bool:
-    if best is None or found.dev_accuracy is None or best.dev_accuracy is None:
-        return True  # without dev, the last epoch is what is kept
-    if found.dev_accuracy != best.dev_accuracy:
-        return found.dev_accuracy > best.dev_accuracy
+    if best is None or found.score is None or best.score is None:
+        return True  # where nothing chooses, the last epoch is what is kept
+    if found.score != best.score:
+        return found.score > best.score
     return (found.epoch, found.order) < (best.epoch, best.order)
 
 
-def _score(logits: np.ndarray | None, labels: np.ndarray | None) -> tuple[float | None, float | None]:
-    if logits is None or labels is None or not np.isfinite(logits).all():
-        return None, None
-    shifted = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
-    loss = np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(labels)), labels]
-    return float((logits.argmax(axis=1) == labels).mean()), float(loss.mean())
-
-
 def _out_of_patience(history: list[EpochRecord], candidates: tuple[Candidate, ...], patience: int) -> bool:
-    """No candidate of this group got better on dev for so many epochs."""
+    """No candidate of this group got better for so many epochs."""
     if not patience:
         return False
     for candidate in candidates:
-        scores = [r.dev_accuracy for r in history if (r.seed, r.rate) == (candidate.seed, candidate.rate)]
+        scores = [r.score for r in history if (r.seed, r.rate) == (candidate.seed, candidate.rate)]
         known = [-1.0 if score is None else score for score in scores]
         if len(known) - 1 - int(np.argmax(known)) < patience:
             return False
@@ -232,7 +245,7 @@ class Saved(TypedDict):
     group: Count
     epoch: Count
     seconds: float
-    history: tuple[dict[str, float | None], ...]
+    history: tuple[dict[str, float | dict[str, float | None] | None], ...]
     best: tuple[dict[str, float | tuple[Count, ...] | None], ...]
 
 

@@ -4,32 +4,67 @@ import contextlib
 import ctypes
 import platform
 import sys
+import threading
 from collections.abc import Iterator
 from functools import cache
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 
+from pocketbert.training.settings import MOST_THREADS
 from pocketbert.values import Between, held
 
-MOST_THREADS = 1_024  # more than any machine has use for; a hundred thousand end in a segmentation fault
+BFLOAT16_PAYS = 256  # width from which products are so large that casting to bfloat16 is worth it
 
 
 @contextlib.contextmanager
 def computing(threads: int | None) -> Iterator[None]:
     """Threads for this block; numbers too small to matter flushed to zero; freed memory kept for the next step."""
     held(threads, Annotated[int, Between(1, MOST_THREADS)] | None, "threads")
-    before = torch.get_num_threads()
+    flushed = flushes_denormals()
     # Denormal numbers, which Adam's squares are full of, are a hundred times slower to compute with.
     torch.set_flush_denormal(True)
     keep_freed_memory()
-    if threads is not None:
-        torch.set_num_threads(threads)
     try:
-        yield
+        with _Threads.at(threads):
+            yield
     finally:
-        torch.set_num_threads(before)
-        torch.set_flush_denormal(False)
+        torch.set_flush_denormal(flushed)
+
+
+class _Threads:
+    """The number of threads is the whole process's. Blocks of one thread are nested, and each gives back what it found;
+    of blocks in several threads at once, the last to end gives back what the first found."""
+
+    lock = threading.Lock()
+    inside: ClassVar[list[int]] = []  # one entry for each block: the thread it is in
+    found = 0  # before the first of them
+
+    @classmethod
+    @contextlib.contextmanager
+    def at(cls, threads: int | None) -> Iterator[None]:
+        own = threading.get_ident()
+        with cls.lock:
+            before = torch.get_num_threads()
+            if not cls.inside:
+                cls.found = before
+            cls.inside.append(own)
+            if threads is not None and threads != before:
+                torch.set_num_threads(threads)
+        try:
+            yield
+        finally:
+            with cls.lock:
+                cls.inside.remove(own)
+                if not cls.inside:
+                    torch.set_num_threads(cls.found)
+                elif set(cls.inside) == {own}:
+                    torch.set_num_threads(before)
+
+
+def flushes_denormals() -> bool:
+    """Are numbers too small for full precision taken as zero, in this thread? torch can set it, and not tell."""
+    return bool((torch.tensor([sys.float_info.min], dtype=torch.float64) / 2).item() == 0.0)
 
 
 @cache

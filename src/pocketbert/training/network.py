@@ -1,46 +1,93 @@
-"""An encoder, a pooling and a head: text in, logits out. And reading with it: probabilities for many texts."""
+"""An encoder, a pooling and heads: text in, logits out. And reading with it: probabilities for many texts.
 
-from collections.abc import Callable
+A network has a head a task, each by its name. What a method trains of a network is said by one filter, which sees
+every parameter as a `Part`; the same filter says what is saved, loaded and counted.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pocketbert.encoder import Encoder
-from pocketbert.heads import BiLSTMHead
+from pocketbert.encoder import Encoder, is_added
+from pocketbert.errors import UserError
+from pocketbert.heads import Head
 from pocketbert.tokenizer import Encoded
 from pocketbert.training.batches import by_length
 
 Batch = dict[str, Tensor]
 
 
-class Network(nn.Module):
-    """Encoder, pooling, head."""
+@dataclass(frozen=True)
+class Part:
+    """One parameter of a network, as a method's filter sees it."""
 
-    def __init__(self, encoder: Encoder, head: nn.Module, pooling: str, *, only_cls: bool = True) -> None:
+    name: str  # such as encoder.layers.0.inner.weight
+    of: str  # embeddings, layers, pooler: the encoder's; heads; added: what a method put into the encoder's slots
+    read: bool  # does the forward pass use it? A pooler is often there and not read
+
+
+Filter = Callable[[Part], bool]
+
+
+class Network(nn.Module):
+    """Encoder, pooling, heads."""
+
+    def __init__(self, encoder: Encoder, heads: Mapping[str, Head], pooling: str, *, only_cls: bool = True) -> None:
         super().__init__()
         self.encoder = encoder
-        self.head = head
+        self.heads = nn.ModuleDict({module_name(task): head for task, head in heads.items()})
+        if len(self.heads) < len(heads):
+            raise UserError(f"two of the tasks {', '.join(heads)} have nearly the same name; rename one")
         self.pooling = pooling
-        # [CLS] alone is enough unless the head or the pooling reads the other tokens' last states.
-        self.only_cls = only_cls and pooling != "mean" and not isinstance(head, BiLSTMHead)
+        self.only_cls = only_cls
 
-    def forward(self, batch: Batch) -> Tensor:
-        if isinstance(self.head, BiLSTMHead):
-            return self.head(self.encoder(**batch).last_hidden_state, batch["attention_mask"])  # (B, K)
-        return self.head(self.pool(batch))  # (B, K)
+    def head(self, task: str) -> Head:
+        head = self.heads[module_name(task)]
+        assert isinstance(head, Head)
+        return head
+
+    def forward(self, batch: Batch, task: str) -> Tensor:
+        head = self.head(task)
+        if head.reads_states:
+            return head(self.encoder(**batch).last_hidden_state, batch["attention_mask"])  # (B, K)
+        return head(self.pool(batch))  # (B, K)
 
     def pool(self, batch: Batch) -> Tensor:
-        """One vector a sentence."""
-        encoding = self.encoder(**batch, only_cls=self.only_cls)
+        """One vector a sentence. [CLS] alone is enough unless the pooling reads the other tokens' last states."""
+        encoding = self.encoder(**batch, only_cls=self.only_cls and self.pooling != "mean")
         if self.pooling == "pooler":
             return encoding.pooler_output  # (B, H)
         if self.pooling == "cls":
             return encoding.last_hidden_state[:, 0]
         return mean_pool(encoding.last_hidden_state, batch["attention_mask"])
 
-    def uses_pooler(self) -> bool:
-        return self.pooling == "pooler" and not isinstance(self.head, BiLSTMHead)
+    def parts(self) -> dict[str, Part]:
+        """Every parameter by name, with what it belongs to and whether it is read."""
+        reads_pooler = self.pooling == "pooler" and not all(head.reads_states for head in self.heads.values())
+        parts = {}
+        for name, _ in self.named_parameters():
+            owner, _, rest = name.partition(".")
+            of = owner if owner == "heads" else "added" if is_added(name) else rest.partition(".")[0]
+            parts[name] = Part(name, of, of != "pooler" or reads_pooler)
+        return parts
+
+    def chosen(self, trains: Filter) -> dict[str, nn.Parameter]:
+        """The parameters that a filter lets through, by name: what trains, is saved, loaded and counted."""
+        parts = self.parts()
+        return {name: parameter for name, parameter in self.named_parameters() if trains(parts[name])}
+
+    def stands_alone(self, trains: Filter) -> bool:
+        """Is everything that is read also trained? Then what is saved needs nothing of what it started from."""
+        return all(trains(part) for part in self.parts().values() if part.read)
+
+
+def module_name(task: str) -> str:
+    """A task's name as torch takes it for a module: without dots and the like."""
+    return re.sub(r"[^0-9A-Za-z_-]", "_", task)
 
 
 def mean_pool(states: Tensor, attention_mask: Tensor) -> Tensor:

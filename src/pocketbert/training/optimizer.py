@@ -103,8 +103,8 @@ def _flatten(parameters: list[nn.Parameter]) -> nn.Parameter | None:
     offset = 0
     for p in parameters:
         count = p.numel()
-        p.data = vector.detach()[offset : offset + count].view(p.shape)
-        p.grad = vector.grad[offset : offset + count].view(p.shape)
+        p.data = vector.detach().narrow(0, offset, count).view(p.shape)
+        p.grad = vector.grad.narrow(0, offset, count).view(p.shape)
         offset += count
     return vector
 

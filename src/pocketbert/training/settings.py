@@ -1,71 +1,125 @@
-"""Everything a run can be told, checked when made; what is not told is derived from the model's size.
+"""What methods are told: small classes of settings, each field declared once with its bounds, default and help.
 
-One dial, the rest derived: `resolve` turns the None's into numbers. The resolved settings are saved with every run, so
-that two machines do the same thing.
+A method has the class whose fields it reads, and no others. Flags of the command line, the checks of a study.toml and
+of settings.json, and the documentation are all made from these declarations. None means: the method derives it, from
+the size of model and data. The resolved settings are saved with every run, so that two machines do the same thing.
 """
 
-import math
+import dataclasses
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Annotated, Any
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, TypeVar
 
-from pocketbert.config import Config
+from pocketbert.config import HEADS
 from pocketbert.errors import UserError
-from pocketbert.heads import HEADS
-from pocketbert.training.machine import MOST_THREADS, has_bfloat16
 from pocketbert.values import Between, Entries, OneOf, field_names, hold_fields, known_keys, shown
 
 POOLINGS = ("pooler", "cls", "mean")
-HEAD_DROPOUT = 0.1  # BERT's own
-SCRATCH_DROPOUT = 0.3  # without pretraining it is all that holds a model back from learning by heart
 SCHEDULES = ("linear", "constant")
 PRECISIONS = ("float32", "bfloat16", "float64")
-BFLOAT16_PAYS = 256  # width from which products are so large that casting to bfloat16 is worth it
-
+HEAD_DROPOUT = 0.1  # BERT's own
+MOST_THREADS = 1_024  # more than any machine has use for; a hundred thousand end in a segmentation fault
 
 Rate = Annotated[float, Between(0.0, 10.0, above=True, below=True)]
 Share = Annotated[float, Between(0.0, 1.0, below=True)]
 Seed = Annotated[int, Between(0, 2**32 - 1)]
 Threads = Annotated[int, Between(1, MOST_THREADS)]
+Count = Annotated[int, Between(1, 100_000)]
+S = TypeVar("S", bound="Settings")
+
+
+def option(default: Any, help: str, *, flag: str | None = None, absent: Any = dataclasses.MISSING) -> Any:
+    """A field of a settings class.
+
+    Args:
+        default: what it is where nobody says otherwise.
+        help: one line for --help and the documentation.
+        flag: the command line's name, where it is not the field's.
+        absent: what a run means that was made before the field was. Its default, unless that was changed since: then
+            what it was, so that old runs keep their keys and their meaning.
+    """
+    metadata = {"help": help, "flag": flag, "absent": default if absent is dataclasses.MISSING else absent}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How a model learns a task. None means: derive it."""
+    """What every method is told."""
 
-    learning_rate: Rate | Annotated[tuple[Rate, ...], Entries(1, 100)] | None = None  # several: dev keeps the best
-    epochs: Annotated[int, Between(1, 100_000)] | None = None
-    batch_size: Annotated[int, Between(1, 100_000)] = 32
-    max_length: Annotated[int, Between(1, 100_000)] = 128  # tokens a text; what is longer is cut, and counted
-    pooling: Annotated[str, OneOf(POOLINGS)] | None = None  # pooler: dense+tanh over [CLS]; cls: [CLS]; mean: of tokens
-    head: Annotated[str, OneOf(tuple(HEADS))] = "linear"
-    # everywhere; None: as the model's own config says, 0.1 on the head; scratch: 0.3
-    dropout: Annotated[float, Between(0.0, 0.99, below=True)] | None = None
-    weight_decay: Share = 0.01  # on matrices; biases and norms have none
-    warmup: Share = 0.1  # share of the steps over which the rate rises from zero
-    schedule: Annotated[str, OneOf(SCHEDULES)] = "linear"  # linear: falls to zero; constant: stays
-    clip: Annotated[float, Between(0.0, 1e9)] = 1.0  # largest gradient norm; 0: no limit
-    class_weights: bool = False  # weigh each class by the inverse of its share
-    patience: Annotated[int, Between(0, 100_000)] = 0  # stop after so many epochs without a better dev score; 0: never
-    vocabulary: str | None = None  # scratch: a model's name or a vocab.txt; None: learn one
-    vocabulary_size: Annotated[int, Between(1, 1_000_000)] = 8_000  # scratch: how many tokens to learn
-    seed: Seed = 0
-    device: str = "cpu"
-    precision: Annotated[str, OneOf(PRECISIONS)] | None = None  # of the products in training; None: what pays here
-    threads: Threads | None = None  # None: every core this process may use
-    # The five ideas, each with its switch (docs/performance.md).
-    like_length: bool = True  # batches of like length
-    only_cls: bool = True  # the last layer for [CLS] alone, where the pooling allows
-    slice: bool = True  # train only the word rows that the texts use
-    features: bool = True  # frozen: compute the encoder's features once
+    seed: Seed = option(0, "The same seed gives the same numbers.")
+    threads: Threads | None = option(None, "Threads; default: every core.")
 
     def __post_init__(self) -> None:
         hold_fields(self)
-        if len(set(self.rates)) != len(self.rates):
-            raise UserError(f"learning_rate: {', '.join(map(str, self.rates))} names one rate twice")
+
+    @property
+    def choices(self) -> int:
+        """How many results dev chooses from: learning rates x epochs."""
+        return 1
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    def key(self) -> dict[str, Any]:
+        """What decides a run's numbers. A field at the value that absence means is left out, so that a field which is
+        added to the class later, with a default, leaves the keys of finished runs as they are."""
+        told = {field.name: (getattr(self, field.name), field.metadata["absent"]) for field in fields(self)}
+        return {name: value for name, (value, absent) in told.items() if value != absent}
+
+    @classmethod
+    def from_dict(cls: type[S], values: Mapping[str, Any]) -> S:
+        """As a person or a settings.json says it; what is not there is at its default."""
+        known_keys(values, field_names(cls), "setting ")
+        return cls(**values)
+
+    @classmethod
+    def from_saved(cls: type[S], values: Mapping[str, Any]) -> S:
+        """As a run's settings.json says it; what is not there was not known when it was made."""
+        absent = {field.name: field.metadata["absent"] for field in fields(cls)}
+        return cls.from_dict({**absent, **values})
+
+
+@dataclass(frozen=True)
+class TrainingSettings(Settings):
+    """What methods that train a BERT, or a part of one, are told."""
+
+    learning_rate: Rate | Annotated[tuple[Rate, ...], Entries(1, 100, distinct=True)] | None = option(
+        None, "One, or several, comma-separated: dev chooses. Default: by the model's size."
+    )
+    epochs: Count | None = option(None, "Passes over the training texts.")
+    batch_size: Count = option(32, "Texts per step.")
+    max_length: Count = option(128, "Tokens per text; longer ones are cut, and counted.")
+    pooling: Annotated[str, OneOf(POOLINGS)] | None = option(
+        None, "pooler (dense and tanh over [CLS]), cls or mean (over the tokens); default: the model's own."
+    )
+    head: Annotated[str, OneOf(HEADS)] = option(HEADS[0], f"{', '.join(HEADS)}.")
+    dropout: Annotated[float, Between(0.0, 0.99, below=True)] | None = option(
+        None, "In encoder and head; default: the model's own."
+    )
+    weight_decay: Share = option(0.01, "On matrices; biases and norms have none.")
+    warmup: Share = option(0.1, "Share of the steps over which the rate rises.")
+    schedule: Annotated[str, OneOf(SCHEDULES)] = option(SCHEDULES[0], "linear (falls to zero) or constant.")
+    clip: Annotated[float, Between(0.0, 1e9)] = option(1.0, "Largest gradient norm; 0: no limit.")
+    class_weights: bool = option(False, "Weigh each class by the inverse of its share.")
+    patience: Annotated[int, Between(0, 100_000)] = option(
+        0, "Stop after so many epochs without a better dev score; 0: never."
+    )
+    device: str = option("cpu", "cpu, or cuda (untested).")
+    precision: Annotated[str, OneOf(PRECISIONS)] | None = option(
+        None, "Of the products in training: float32 or bfloat16; default: what pays here."
+    )
+    group_by_length: bool = option(True, "Batches of texts of like length.")
+    only_cls: bool = option(True, "The last layer for [CLS] alone, where the pooling allows.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         known_device(self.device)
+
+    @property
+    def choices(self) -> int:
+        return len(self.rates) * (self.epochs or 1)
 
     @property
     def head_dropout(self) -> float:
@@ -76,51 +130,6 @@ class Settings:
         if self.learning_rate is None:
             return ()
         return self.learning_rate if isinstance(self.learning_rate, tuple) else (self.learning_rate,)
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "Settings":
-        known_keys(values, field_names(cls), "setting ")
-        return cls(**values)
-
-
-def resolve(settings: Settings, method: str, config: Config | None, *, pooling: str = "pooler") -> Settings:
-    """Fill in what was left open, from the method and the model's size.
-
-    The published rates starve small models: a tiny BERT wants ten times what a base one does. The rule below was read
-    off dev accuracy on sst2 (docs/performance.md); a rate of one's own overrides it.
-    """
-    changes: dict[str, Any] = {}
-    check_device(settings.device)
-    if settings.threads is None:
-        changes["threads"] = usable_cores()
-    if config is not None:
-        if settings.learning_rate is None:
-            changes["learning_rate"] = default_rate(method, config.width)
-        if settings.epochs is None:
-            changes["epochs"] = {"frozen": 20}.get(method, 4)
-        if settings.pooling is None:
-            changes["pooling"] = pooling
-        if settings.dropout is None and method == "scratch":
-            changes["dropout"] = SCRATCH_DROPOUT
-        if settings.precision is None:
-            pays = method != "frozen" and config.width >= BFLOAT16_PAYS and has_bfloat16()
-            changes["precision"] = "bfloat16" if pays else "float32"
-        if settings.max_length > config.positions:
-            raise UserError(f"max_length {settings.max_length} is more than the model's {config.positions} positions")
-    return replace(settings, **changes)
-
-
-def default_rate(method: str, width: int) -> float:
-    """One significant digit of a power law in the width."""
-    if method == "frozen":
-        return 3e-3
-    at_384, power = (2e-4, 0.8) if method == "scratch" else (5e-5, 1.6)
-    rate = at_384 * (384 / width) ** power
-    digit = 10.0 ** math.floor(math.log10(rate))
-    return float(f"{round(rate / digit) * digit:.0e}")
 
 
 def known_device(device: str) -> None:

@@ -69,7 +69,8 @@ class SlicedEmbedding(nn.Embedding):
         looked_up = _Rows.apply(self.weight, ids)
         # The padding row learns nothing: its gradient is cut off where it is looked up.
         padding = ids.eq(self.padding_idx or 0)[..., None]
-        return torch.where(padding, looked_up.detach(), looked_up) if bool(padding.any()) else looked_up
+        none = padding.device.type == "cpu" and not bool(padding.any())  # a GPU would be waited for
+        return looked_up if none else torch.where(padding, looked_up.detach(), looked_up)
 
 
 def take_slice(encoder: Encoder, texts: list[Encoded]) -> VocabularySlice:
@@ -81,6 +82,6 @@ def take_slice(encoder: Encoder, texts: list[Encoded]) -> VocabularySlice:
     local[used] = np.arange(len(used), dtype=np.int32)
     rows = torch.from_numpy(used)
     whole = word.weight.detach()
-    small = SlicedEmbedding(len(used), whole.shape[1], padding_idx=int(local[padding]), _weight=whole[rows].clone())
-    encoder.embeddings.word = small
-    return VocabularySlice(rows, whole, local)
+    taken = whole.index_select(0, rows.to(whole.device))
+    encoder.embeddings.word = SlicedEmbedding(len(used), whole.shape[1], padding_idx=int(local[padding]), _weight=taken)
+    return VocabularySlice(rows, whole.cpu(), local)

@@ -2,10 +2,9 @@
 
 from typing import Any, ClassVar
 
-from pocketbert.methods import list_methods
+from pocketbert.methods import baselines
 from pocketbert.study.plan import Row
 from pocketbert.study.presets.preset import Preset, cell, register, stand_in
-from pocketbert.training.settings import Settings
 
 MODEL, OTHERS = "google-bert/bert-base-uncased", ("minilm-l6", "pocket-mini", "pocket-tiny")
 SEVEN = (  # epochs, batch, dropout, learning rate, their dev / test accuracy with BERT frozen
@@ -44,20 +43,26 @@ class MinBert(Preset):
         plain: dict[str, Any] = {"pooling": "pooler", "schedule": "constant", "warmup": 0.0, "weight_decay": 0.0}
         rows = []
         for task in ("sst5", "cfimdb"):
-            rows += [Row(task, name, seeds=seeds) for name, kind in list_methods().items() if not kind.needs_model]
+            rows += [Row(task, name, seeds=seeds) for name in baselines()]
             if task == "sst5":
                 for number, (epochs, batch, dropout, rate, theirs) in enumerate(SEVEN):
-                    settings = Settings(epochs=epochs, batch_size=batch, dropout=dropout, learning_rate=rate, **plain)
+                    settings = {
+                        "epochs": epochs,
+                        "batch_size": batch,
+                        "dropout": dropout,
+                        "learning_rate": rate,
+                        **plain,
+                    }
                     told = "; ".join([_told(number), *([note] if note else [])])
                     rows.append(Row(task, "frozen", model, settings, f"run {number + 1}", seeds, theirs, told))
-                settings = Settings(epochs=10, batch_size=8, learning_rate=1e-5, **plain)
+                settings = {"epochs": 10, "batch_size": 8, "learning_rate": 1e-5, **plain}
             else:
-                settings = Settings(epochs=10, dropout=0.3, learning_rate=1e-3, **plain, **LONG)  # type: ignore[arg-type]
+                settings = {"epochs": 10, "dropout": 0.3, "learning_rate": 1e-3, **plain, **LONG}
                 rows.append(Row(task, "frozen", model, settings, FROZEN, seeds, FIGURES[task, FROZEN], note))
-                settings = Settings(epochs=3, learning_rate=1e-5, **plain, **LONG)  # type: ignore[arg-type]
+                settings = {"epochs": 3, "learning_rate": 1e-5, **plain, **LONG}
             long = task == "cfimdb"  # reviews of 512 tokens: one seed is minutes enough
             rows.append(Row(task, "finetune", model, settings, TUNED, 1 if long else seeds, FIGURES[task, TUNED], note))
-            usual = Settings(epochs=3, **LONG) if long else Settings()  # type: ignore[arg-type]
+            usual: dict[str, Any] = {"epochs": 3, **LONG} if long else {}
             rows.append(Row(task, "finetune", model, usual, "fine-tuned, our rate", 1 if long else seeds, None, note))
         return rows, [why] if why else []
 

@@ -3,14 +3,13 @@
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pocketbert.methods import list_methods
+from pocketbert.methods import baselines
 from pocketbert.predict import predict_file
 from pocketbert.study.plan import Plan, Row
 from pocketbert.study.presets.preset import Preset, cell, register, stand_in
 from pocketbert.study.store import Store
 from pocketbert.tasks import read_rows
 from pocketbert.tasks.registry import data_folders
-from pocketbert.training.settings import Settings
 
 MODELS = {
     "tiny": ("google/bert_uncased_L-2_H-128_A-2", ("pocket-tiny", "minilm-l6")),
@@ -44,21 +43,18 @@ class Utah(Preset):
     about: ClassVar[str] = "BERT-tiny and BERT-mini, frozen and tuned, on RTE and SST-2; hidden files, eight probes"
 
     def rows(self, seeds: int, hub: bool) -> tuple[list[Row], list[str]]:
-        theirs = Settings(
-            learning_rate=RATES, epochs=EPOCHS, pooling="pooler", schedule="constant", warmup=0.0, max_length=128
-        )
+        theirs = {"learning_rate": RATES, "epochs": EPOCHS, "pooling": "pooler", "schedule": "constant", "warmup": 0.0}
         rows, said = [], []
         models = {}
         for size, (wanted, others) in MODELS.items():
             models[size], why = stand_in(wanted, others, hub=hub)
             said += [why] if why else []
         for task in FILES:
-            for method, kind in list_methods().items():
-                if not kind.needs_model:
-                    rows.append(Row(task, method, seeds=seeds, theirs=RANDOM[task] if method == "random" else None))
+            for method in baselines():
+                rows.append(Row(task, method, seeds=seeds, theirs=RANDOM[task] if method == "random" else None))
             for size, model in models.items():
                 for how, method in METHODS.items():
-                    for rates, settings in (("their rates", theirs), ("our rate", Settings())):
+                    for rates, settings in (("their rates", theirs), ("our rate", {})):
                         figure = THEIRS[task, size, how] if settings is theirs else None
                         note = f"{model} stands in for {MODELS[size][0]}" if model != MODELS[size][0] else None
                         name = f"{size} {how} ({rates})"

@@ -1,0 +1,70 @@
+"""A frozen encoder: a new head on a pretrained encoder that stays as it is, its sentence vectors computed once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+from pocketbert.errors import UserError
+from pocketbert.methods.base import BEGIN, Workload, register
+from pocketbert.methods.neural import OVERHEAD, SHARE, NetworkMethod
+from pocketbert.training.settings import Settings, TrainingSettings, option
+
+if TYPE_CHECKING:
+    from pocketbert.encoder import Encoder
+    from pocketbert.start import Start
+    from pocketbert.tokenizer import Tokenizer
+    from pocketbert.training.job import Job, Trained
+    from pocketbert.training.network import Part
+
+
+@dataclass(frozen=True)
+class FrozenSettings(TrainingSettings):
+    cache_features: bool = option(True, "Compute the encoder's sentence vectors once, for all epochs, rates and runs.")
+
+
+@register
+class Frozen(NetworkMethod):
+    name: ClassVar[str] = "frozen"
+    about: ClassVar[str] = "a new head on a pretrained encoder that stays as it is"
+    settings: ClassVar[type[Settings]] = FrozenSettings
+    usual: ClassVar[bool] = True
+    epochs: ClassVar[int] = 20
+
+    def trains(self, part: "Part") -> bool:
+        return part.of == "heads"
+
+    def default_rate(self, width: int) -> float:
+        return 3e-3
+
+    def default_precision(self, width: int) -> str:
+        return "float32"
+
+    def prepare(self, job: "Job") -> "tuple[Encoder, Tokenizer]":
+        assert isinstance(job.settings, FrozenSettings)
+        if job.start is not None and job.settings.pooling == "pooler" and not job.start.has_pooler:
+            raise UserError(f"model '{job.start.name}' has no pooler; use pooling cls or mean")
+        return super().prepare(job)
+
+    def shares(self, settings: Settings) -> bool:
+        assert isinstance(settings, FrozenSettings)
+        return settings.cache_features
+
+    def fit_seeds(self, job: "Job", seeds: Sequence[int]) -> "list[Trained]":
+        """Several seeds at once, each with the result it has alone: one pass of the encoder, one bank of heads."""
+        from pocketbert.heads import HEADS
+        from pocketbert.training.fit import fit_network
+
+        assert isinstance(job.settings, FrozenSettings)
+        apart = HEADS[job.settings.head].reads_states or not job.settings.cache_features
+        if job.settings.patience or apart:
+            return [self.fit(replace(job, settings=replace(job.settings, seed=seed))) for seed in seeds]
+        return fit_network(self, job, tuple(seeds))
+
+    def seconds(self, start: "Start | None", settings: Settings, work: Workload) -> float:
+        assert isinstance(settings, FrozenSettings)
+        assert start is not None
+        if not settings.cache_features:
+            return super().seconds(start, settings, work)
+        heads = work.rows * settings.choices * 4e-6 * start.config.width / 128
+        forward = self.forward_products(start, settings, work)
+        return BEGIN + (work.rows + work.evaluated) * (forward / (work.products * SHARE) + OVERHEAD) + heads

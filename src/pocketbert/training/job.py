@@ -1,0 +1,87 @@
+"""What a method is given and what it gives back: a job, something trained, something that classifies."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pocketbert.training.settings import Settings
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from pocketbert.encoder import Encoder
+    from pocketbert.start import Start
+    from pocketbert.tasks import Split
+    from pocketbert.tokenizer import Tokenizer
+    from pocketbert.training.loop import EpochRecord, Report
+
+
+@dataclass(frozen=True, eq=False)
+class JobTask:
+    """One task to learn: its labels, what is learnt from, what rate and epoch are chosen on."""
+
+    name: str
+    labels: tuple[str, ...]
+    train: "Split"
+    dev: "Split | None" = None
+
+    @property
+    def targets(self) -> "np.ndarray":
+        assert self.train.labels is not None
+        return self.train.labels
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """Everything a method is given."""
+
+    tasks: tuple[JobTask, ...]  # mostly one; of several, the first is what the result predicts
+    settings: Settings  # resolved
+    start: "Start | None" = None  # None for a method that needs none
+    prepared: "tuple[Encoder, Tokenizer] | None" = None  # what `Method.prepare` gave, where it was called before
+    checkpoint: Path | None = None  # where to go on from, and to leave a way to go on
+    report: "Report | None" = None
+
+    @property
+    def task(self) -> JobTask:
+        return self.tasks[0]
+
+
+class Fitted(ABC):
+    """Something that classifies, and can be written to a folder without pickle."""
+
+    @abstractmethod
+    def probabilities(self, texts: Sequence[str], seconds: Sequence[str] | None = None) -> "np.ndarray":
+        """(texts, labels), rows sum to one."""
+
+    @abstractmethod
+    def save(self, folder: Path) -> None:
+        """Write what the method trained."""
+
+    trained_parameters: int = 0
+    cut: int = 0  # texts that were truncated in the last call
+
+
+@dataclass
+class Trained:
+    """What came out of a job."""
+
+    fitted: Fitted
+    history: "list[EpochRecord]" = field(default_factory=list)
+    best: dict[str, Any] = field(default_factory=dict)  # rate, epoch, dev_accuracy
+    seconds: float = 0.0
+    trials: int = 1  # rates x epochs that dev chose from
+
+
+@dataclass(frozen=True, eq=False)
+class Saved:
+    """What is loaded again: the files that `Fitted.save` wrote, and what the run's settings.json says about them."""
+
+    folder: Path
+    task: str
+    labels: tuple[str, ...]
+    settings: Settings
+    start: "Start | None" = None  # found again, where the method needs more than it saved
+    weights: str | None = None  # the fingerprint that the start's weights had
