@@ -263,7 +263,14 @@ TRIES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "by"), TRIES, ids=[f"{name} ({by})" for name, by in TRIES])
+# Each takes seconds: every third in the ordinary suite, the others with the slow tests.
+SOME = [
+    pytest.param(name, by, id=f"{name} ({by})", marks=[pytest.mark.slow] if number % 3 else [])
+    for number, (name, by) in enumerate(TRIES)
+]
+
+
+@pytest.mark.parametrize(("name", "by"), SOME)
 def test_a_bomb_is_read_or_refused_below_a_gigabyte(name: str, by: str, runs: dict[str, Path], tmp_path: Path) -> None:
     bomb = BOMBS[name]
     path = tmp_path / bomb.file

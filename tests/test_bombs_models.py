@@ -215,7 +215,12 @@ SHOWN = {
 }
 
 
-@pytest.mark.parametrize("what", SHOWN)
+def some(names):
+    """Each takes seconds: every third in the ordinary suite, the others with the slow tests."""
+    return [pytest.param(name, marks=[pytest.mark.slow] if n % 3 else []) for n, name in enumerate(names)]
+
+
+@pytest.mark.parametrize("what", some(SHOWN))
 def test_a_hostile_folder_is_refused_on_one_line_in_bounded_memory(what, model, tmp_path):
     spoil, says = SHOWN[what]
     spoil(model)
@@ -322,7 +327,7 @@ PICKLES = {
 }
 
 
-@pytest.mark.parametrize("what", PICKLES)
+@pytest.mark.parametrize("what", some(PICKLES))
 def test_a_hostile_pickle_is_refused_on_one_line_in_bounded_memory(what, model, tmp_path):
     write, says = PICKLES[what]
     (model / "pytorch_model.bin").unlink()
