@@ -196,6 +196,14 @@ def test_a_row_that_trains_no_encoder_is_no_start(model, task):
         make_plan([Row("toy", "tfidf", name="a"), rows(model)[1]], {"toy": task})
 
 
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_rate_is_taken_only_where_both_rows_have_one(model, task, which):
+    with_rate, without = Row("toy", "finetune", model, QUICK, "a", 1), Row("toy", "tfidf", name="a")
+    taker = Row("toy", "tfidf", name="b", rate_from="a") if which else rows(model, start=None, rate_from="a")[1]
+    with pytest.raises(UserError, match="'b' takes the rate of 'a', and one of them has no learning rate"):
+        make_plan([with_rate if which else without, taker], {"toy": task})
+
+
 def planned(folder, *needs):
     return PlannedRun(folder, folder, 0, "toy", "tfidf", None, Settings(), 1.0, *needs)
 

@@ -12,8 +12,9 @@ from pocketbert.errors import UserError
 from pocketbert.heads import make_head
 from pocketbert.methods import get_method
 from pocketbert.methods.finetune import FinetuneSettings
+from pocketbert.methods.frozen import FrozenSettings
 from pocketbert.runs import plan_run, train_run
-from pocketbert.training.fit import fit_network
+from pocketbert.training.fit import fit_network, learns_from_features
 from pocketbert.training.job import JobTask
 from pocketbert.training.learners import NetworkLearner, TaskTexts, fresh_head
 from pocketbert.training.loop import train
@@ -81,6 +82,14 @@ def test_two_tasks_of_one_name_are_refused(config):
     heads = {"a.b": make_head("linear", config.width, 2), "a b": make_head("linear", config.width, 2)}
     with pytest.raises(UserError, match="nearly the same name"):
         Network(Encoder(config, seed=3), heads, "pooler")
+
+
+def test_an_encoder_with_something_added_never_takes_the_plain_ones_vectors(config):
+    settings = FrozenSettings(learning_rate=1e-2, epochs=1, pooling="pooler")
+    plain = Network(Encoder(config, seed=3), {"toy": make_head("linear", config.width, 2)}, "pooler")
+    assert learns_from_features(get_method("frozen"), plain, settings)
+    plain.encoder.layers[0].attention.projection = torch.nn.Linear(1, 1)
+    assert not learns_from_features(get_method("frozen"), plain, settings)
 
 
 @pytest.mark.parametrize("method", ["finetune", "frozen", "tfidf"])

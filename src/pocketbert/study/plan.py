@@ -266,6 +266,8 @@ class _Planner:
         settings = method.resolve(method.read(told), start, size)
         self.checks[number] = self._check(row, task, method, start, settings)
         refuse(task, self.checks[number], settings)
+        if "rate_from" in before:
+            _refuse_without_rate(row, settings, self.runs[before["rate_from"]][0].settings)
         identity = self._identity(row, task, method, start, settings, before)
         seconds = method.seconds(start, settings, self._workload(task))
         own: list[PlannedRun] = []
@@ -347,6 +349,11 @@ def _run(
     parts = [row.task, row.method, *([short_name(row.model)] if row.model else []), f"seed{settings.seed}"]
     name = re.sub(r"[^A-Za-z0-9]+", "-", " ".join(parts)).strip("-")[:80]
     return PlannedRun(key, f"{name}-{key}", number, row.task, row.method, row.model, settings, seconds, **needs)
+
+
+def _refuse_without_rate(row: Row, *of_both: Settings) -> None:
+    if not all(isinstance(settings, TrainingSettings) for settings in of_both):
+        raise UserError(f"row '{row.name}' takes the rate of '{row.rate_from}', and one of them has no learning rate")
 
 
 def refuse(task: Task, check: Check, settings: Settings) -> None:

@@ -120,9 +120,13 @@ def make_network(method: Recipe, encoder: Encoder, settings: TrainingSettings, l
 
 
 def learns_from_features(method: Recipe, network: Network, settings: TrainingSettings) -> bool:
-    """May the encoder's sentence vectors be computed once? Where none of it trains, and no head reads every token."""
+    """May the encoder's sentence vectors be computed once? Where none of it trains, and no head reads every token.
+
+    They are kept under BERT's own fingerprint, so an encoder with anything added to it shares them with nobody.
+    """
     parts = network.parts()
-    fixed = all(parts[name].of == "heads" for name in network.chosen(method.trains))
+    plain = not any(part.of == "added" for part in parts.values())
+    fixed = plain and all(parts[name].of == "heads" for name in network.chosen(method.trains))
     states = any(head.reads_states for head in network.heads.values())
     return fixed and not states and len(network.heads) == 1 and bool(getattr(settings, "cache_features", False))
 
