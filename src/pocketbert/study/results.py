@@ -63,7 +63,7 @@ def gather(plan: Plan, store: Store, failures: Sequence[tuple[PlannedRun, str]] 
         "comparisons": comparisons,
         "mistakes": mistakes,
         "failures": [{"run": run.folder, "error": error} for run, error in failures],
-        "said": list(plan.said),
+        "said": list(plan.notes),
         "versions": {"python": platform.python_version()} | {name: metadata.version(name) for name in VERSIONS},
         "machine": {"system": platform.system(), "processor": platform.machine(), "cores": os.cpu_count()},
     }
@@ -166,7 +166,7 @@ def _mistakes(
             "task": row.task,
             "row": row.name,
             "text": texts.texts[place],
-            "second": None if texts.seconds is None else texts.seconds[place],
+            "second": None if texts.second_texts is None else texts.second_texts[place],
             "label": names[texts.labels[place]],
             "prediction": names[int(pooled[place].argmax())],
             "probability": float(pooled[place].max()),
@@ -234,7 +234,7 @@ def about_task(task: Task, plan: Plan) -> dict[str, Any]:
         "refused": {name: split.reason for name, split in task.splits.items() if not split.labelled},
         "licence": task.licence,
         "origin": task.origin,
-        "said": list(task.said),
+        "said": list(task.notes),
         "warnings": list(dict.fromkeys(warning for check in exact or checks for warning in check.warnings)),
         "errors": [],
     }

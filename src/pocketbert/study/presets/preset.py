@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar
 
+from pocketbert.catalog import find, is_at_hand
 from pocketbert.errors import UserError
-from pocketbert.models import find, is_at_hand
 from pocketbert.study.plan import Plan, Row
 from pocketbert.study.store import Store
 
@@ -16,7 +16,7 @@ class Preset(ABC):
     """A published table."""
 
     name: ClassVar[str]
-    about: ClassVar[str]
+    description: ClassVar[str]
 
     @abstractmethod
     def rows(self, seeds: int, hub: bool) -> tuple[list[Row], list[str]]:

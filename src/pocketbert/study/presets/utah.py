@@ -40,15 +40,17 @@ DIFFERS = (
 @register
 class Utah(Preset):
     name: ClassVar[str] = "utah"
-    about: ClassVar[str] = "BERT-tiny and BERT-mini, frozen and tuned, on RTE and SST-2; hidden files, eight probes"
+    description: ClassVar[str] = (
+        "BERT-tiny and BERT-mini, frozen and tuned, on RTE and SST-2; hidden files, eight probes"
+    )
 
     def rows(self, seeds: int, hub: bool) -> tuple[list[Row], list[str]]:
         theirs = {"learning_rate": RATES, "epochs": EPOCHS, "pooling": "pooler", "schedule": "constant", "warmup": 0.0}
-        rows, said = [], []
+        rows, notes = [], []
         models = {}
         for size, (wanted, others) in MODELS.items():
             models[size], why = stand_in(wanted, others, hub=hub)
-            said += [why] if why else []
+            notes += [why] if why else []
         for task in FILES:
             for method in baselines():
                 rows.append(Row(task, method, seeds=seeds, theirs=RANDOM[task] if method == "random" else None))
@@ -60,7 +62,7 @@ class Utah(Preset):
                         name = f"{size} {how} ({rates})"
                         keep = settings is theirs
                         rows.append(Row(task, method, model, settings, name, seeds, figure, note, keep_rate=keep))
-        return rows, said
+        return rows, notes
 
     def published(self, results: dict[str, Any]) -> list[dict[str, Any]]:
         tables = []
@@ -78,7 +80,7 @@ class Utah(Preset):
 
     def more(self, plan: Plan, store: Store, folder: Path) -> dict[str, Any]:
         """The hidden files by the row that was best on dev; the probes by every fine-tuned row. First seed each."""
-        predicted, probes, said = [], [], list(plan.said)
+        predicted, probes, notes = [], [], list(plan.notes)
         for task, (hidden, probe) in FILES.items():
             tuned = [
                 number
@@ -87,7 +89,7 @@ class Utah(Preset):
             ]
             paths = [_find(Path("utah_mp4") / "data" / hidden), _find(Path("utah_mp4") / "test" / probe)]
             if None in paths:
-                said.append(f"{hidden} and {probe} are not predicted: no utah_mp4 in the data folders")
+                notes.append(f"{hidden} and {probe} are not predicted: no utah_mp4 in the data folders")
             if None in paths or not tuned:
                 continue
             best = max(tuned, key=lambda number: _dev_accuracy(plan, store, number))
@@ -105,7 +107,7 @@ class Utah(Preset):
                 }
             )
             probes.append(_probe(plan, store, tuned, task, paths[1], folder / "predictions"))
-        return {"predicted": predicted, "probes": probes, "said": said}
+        return {"predicted": predicted, "probes": probes, "said": notes}
 
 
 def _find(path: Path) -> Path | None:
