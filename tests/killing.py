@@ -79,8 +79,8 @@ def read_folder(path: Path) -> str | None:
 
 
 def train(data: Path, folder: Path) -> None:
-    from pocketbert.runs import train_run
     from pocketbert.tasks import load_task
+    from pocketbert.train import train_run
 
     train_run(load_task(str(data)), "tfidf", folder)
 

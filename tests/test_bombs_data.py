@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from limits import Ended, limited
 
-from pocketbert.runs import train_run
 from pocketbert.tasks import load_task
+from pocketbert.train import train_run
 
 MOST = 1_000_000_000
 MEGABYTE = 1_000_000

@@ -182,8 +182,8 @@ def test_a_wrong_option_is_named_in_fit(options, says):
 
 
 def test_a_run_is_a_start_and_brings_its_pooling_and_what_it_has_seen(tmp_path):
-    from pocketbert.runs import train_run
     from pocketbert.tasks import Split, Task
+    from pocketbert.train import train_run
 
     targets = np.array([label == "good" for label in LABELS], dtype=np.int64)
     split = Split(TEXTS, None, targets)

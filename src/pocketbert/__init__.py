@@ -30,7 +30,7 @@ _WHERE = {
     "predict_file": "pocketbert.predict",
     "pretrain": "pocketbert.pretraining",
     "save_model": "pocketbert.checkpoints",
-    "train_run": "pocketbert.runs",
+    "train_run": "pocketbert.train",
 }
 __all__ = ["__version__", *_WHERE]
 

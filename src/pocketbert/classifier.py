@@ -133,7 +133,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
             learnt, found = ("pairs", "single texts") if self.pair_ else ("single texts", "pairs")
             raise UserError(f"X holds {found}, but this classifier learnt from {learnt}; give it {learnt}")
         with computing(self.settings_.threads):
-            return self.fitted_.probabilities(texts.texts, texts.second_texts)
+            return self.fitted_.predict(texts).probabilities
 
     def predict(self, X: Any) -> np.ndarray:
         """The likeliest label of each text, as it was given to `fit`."""

@@ -46,11 +46,11 @@ def evaluate_run(
         tell(f"warning: {message}: they make the score look better than new text would")
     assert split.labels is not None
     with computing(threads):
-        fitted = run.fitted()
-        probabilities = fitted.probabilities(split.texts, split.second_texts)
-    if fitted.cut:
-        tell(f"warning: {fitted.cut:,} of {len(split):,} texts were longer than the model reads, and cut")
-    return {"data": name, "seen": seen, "truncated": fitted.cut, **measure(probabilities, split.labels, run.labels)}
+        predicted = run.fitted().predict(split)
+    if predicted.truncated:
+        tell(f"warning: {predicted.truncated:,} of {len(split):,} texts were longer than the model reads, and cut")
+    scores = measure(predicted.probabilities, split.labels, run.labels)
+    return {"data": name, "seen": seen, "truncated": predicted.truncated, **scores}
 
 
 def _split(

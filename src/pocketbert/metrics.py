@@ -11,6 +11,12 @@ import numpy as np
 Z = 1.959963984540054  # 97.5 % of a normal distribution lie below it
 
 
+def softmax(logits: np.ndarray) -> np.ndarray:
+    """Probabilities, in float64: the last digit does not depend on how rows were batched."""
+    shifted = np.exp(logits.astype(np.float64) - logits.max(axis=-1, keepdims=True))
+    return shifted / shifted.sum(axis=-1, keepdims=True)
+
+
 def wilson(right: int, rows: int) -> tuple[float, float]:
     """A 95 % interval for a share (Wilson 1927): honest also near 0 and 1, where ± fails."""
     if rows == 0:

@@ -12,7 +12,7 @@ from typing import Any
 from pocketbert.errors import UserError
 from pocketbert.files import RowWriter, is_standard_output, new_output, target_file
 from pocketbert.runs import Run
-from pocketbert.tasks import read_rows
+from pocketbert.tasks import Split, read_rows
 from pocketbert.tasks.columns import choose_texts
 from pocketbert.tasks.texts import Texts
 from pocketbert.training.machine import computing
@@ -49,15 +49,15 @@ def predict_file(
     fitted = run.fitted()
     counts: Counter[str] = Counter()
     taken = Texts(rows, columns)
-    done = cut = 0
+    done = truncated = 0
     with computing(threads), new_output(out) as file:
         writer = RowWriter(file, safe_for_spreadsheets=safe_for_spreadsheets)
         writer.writerow([*rows.columns, *added])
         for chunk in rows.chunks():
             texts, *second_texts = zip(*(taken.take(place, row) for place, row in chunk), strict=True)
-            probabilities = fitted.probabilities(texts, second_texts[0] if second_texts else None)
-            cut += fitted.cut
-            for (_, row), values in zip(chunk, probabilities, strict=True):
+            predicted = fitted.predict(Split(list(texts), list(second_texts[0]) if second_texts else None, None))
+            truncated += predicted.truncated
+            for (_, row), values in zip(chunk, predicted.probabilities, strict=True):
                 best = int(values.argmax())
                 counts[run.labels[best]] += 1
                 said_label = best if numbers else run.labels[best]
@@ -72,7 +72,7 @@ def predict_file(
         "out": str(out),
         "labels": list(run.labels),
         "predicted": {name: counts[name] for name in run.labels},
-        "truncated": cut,
+        "truncated": truncated,
         "said": [*notes, *taken.notes()],
     }
 

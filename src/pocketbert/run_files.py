@@ -6,6 +6,8 @@ Format 1 kept whole encoders, and every setting there was; format 2 keeps what t
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
+import numpy as np
+
 from pocketbert.errors import UserError
 from pocketbert.folders import METRICS, SETTINGS
 from pocketbert.methods import get_method
@@ -15,6 +17,7 @@ from pocketbert.values import Count, Entries, Format, held, read_object, within
 FORMAT = 2  # of settings.json, as it is written now
 RENAMED = {"like_length": "group_by_length", "slice": "vocabulary_slice", "features": "cache_features"}  # in format 2
 SEEN = "seen.safetensors"
+PREDICTIONS = "predictions.safetensors"
 
 
 class Metadata(TypedDict):
@@ -131,3 +134,20 @@ def _hold_scores(metrics: dict[str, Any], labels: int) -> None:
         held(score, Refused if "refused" in score else Scored, f"scores, {name}")
         if "refused" not in score and [len(row) for row in score["confusion"]] != [labels] * labels:
             raise UserError(f"scores, {name}: the confusion of {labels} labels is no table of {labels} x {labels}")
+
+
+def rounded_predictions(path: Path, labels: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """(probabilities, number of the predicted label) of dev.csv or test.csv: all that older runs have kept of them."""
+    from pyarrow import ArrowException, csv
+
+    names = [f"probab_{number}" for number in range(len(labels))]
+    types = {**dict.fromkeys(names, "float64"), "prediction": "string"}
+    options = csv.ConvertOptions(include_columns=list(types), column_types=types, strings_can_be_null=False)
+    parse = csv.ParseOptions(newlines_in_values=True)  # label names may hold anything
+    place = {label: number for number, label in enumerate(labels)}
+    try:
+        table = csv.read_csv(path, convert_options=options, parse_options=parse)
+        predicted = np.array([place[label] for label in table["prediction"].to_pylist()], dtype=np.int64)
+    except (ArrowException, KeyError, OSError) as error:
+        raise UserError(f"{path}: damaged: {error}; remove the run's folder, and run again") from error
+    return np.stack([table[name].to_numpy() for name in names], axis=1), predicted

@@ -53,7 +53,3 @@ def weights_fingerprint(encoder: Encoder) -> str:
         digest.update(name.encode())
         digest.update(parameter.detach().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()
-
-
-def tokenizer_fingerprint(tokenizer: Tokenizer) -> str:
-    return hashlib.sha256(tokenizer.to_json().encode()).hexdigest()[:32]

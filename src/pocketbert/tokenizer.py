@@ -4,10 +4,12 @@ Truncation is done here, after the library has tokenised everything, so that wha
 from the longer of the two texts, as the library's own "longest first" does.
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,6 +59,15 @@ class Encoded:
 
     def row(self, index: int) -> np.ndarray:
         return self.ids[self.starts[index] : self.starts[index + 1]]
+
+    def take(self, rows: np.ndarray) -> "Encoded":
+        """These rows, in this order."""
+        lengths = self.lengths[rows]
+        starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+        from_where = np.repeat(self.starts[rows] - starts[:-1], lengths) + np.arange(starts[-1])
+        return replace(
+            self, ids=self.ids[from_where], starts=starts, second_starts=self.second_starts[rows], cut=self.cut[rows]
+        )
 
     def tensors(self, rows: Sequence[int] | np.ndarray | None = None) -> dict[str, "Tensor"]:
         """Some rows (or all) as the padded arguments of an encoder: `encoder(**encoded.tensors())`.
@@ -204,6 +215,11 @@ class Tokenizer:
 
     def to_json(self) -> str:
         return self._backend.to_str(pretty=True)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The same for tokenizers that read every text alike."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()[:32]
 
     def settings(self) -> dict[str, Any]:
         """The content of tokenizer_config.json, which other libraries read."""

@@ -18,10 +18,11 @@ import pytest
 from pocketbert.embed import encode_file
 from pocketbert.errors import UserError, listed, quote
 from pocketbert.predict import predict_file
-from pocketbert.runs import Run, train_run
+from pocketbert.runs import Run
 from pocketbert.tasks import check_task, load_task, read_rows
 from pocketbert.tasks.pages import look_at_pages, read_footer
 from pocketbert.tasks.parquet import _unpacked
+from pocketbert.train import train_run
 
 Write = Callable[..., Path]
 

@@ -9,7 +9,8 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 from pocketbert.errors import UserError
-from pocketbert.runs import load_run, train_run
+from pocketbert.runs import load_run
+from pocketbert.train import train_run
 
 TOLD = {"threads": 1, "epochs": 2, "learning_rate": 1e-2, "max_length": 16}
 ALONE = {"threads": 1}  # for a method without a model

@@ -13,9 +13,10 @@ from pocketbert.evaluate import evaluate_run
 from pocketbert.folders import write_manifest
 from pocketbert.methods import get_method, list_methods
 from pocketbert.methods.finetune import FinetuneSettings
-from pocketbert.runs import load_run, train_run
+from pocketbert.runs import load_run
 from pocketbert.study.plan import Row, make_plan
 from pocketbert.study.store import Store
+from pocketbert.train import train_run
 from pocketbert.training.settings import Settings, option
 
 from .conftest import make_task

@@ -15,7 +15,8 @@ import torch
 
 from pocketbert.errors import UserError
 from pocketbert.methods import SHAPE, WEIGHTS, get_method, list_methods
-from pocketbert.runs import load_run, plan_run, train_run
+from pocketbert.runs import load_run
+from pocketbert.train import plan_run, train_run
 from pocketbert.training.fit import make_network
 from pocketbert.training.learners import NetworkLearner, TaskTexts
 from pocketbert.training.settings import TrainingSettings
@@ -121,7 +122,7 @@ PROGRAM = """
 import sys, json, time, os, signal
 sys.path.insert(0, sys.argv[1])
 from training.conftest import make_task
-from pocketbert.runs import train_run
+from pocketbert.train import train_run
 about = json.loads(sys.argv[2])
 def report(now):
     if now.record is not None and (now.record.rate, now.record.epoch) == tuple(about.get("stop", ())):
@@ -411,7 +412,7 @@ def test_a_full_disk_is_said_and_the_run_goes_on_when_there_is_room(model, tmp_p
         "limit = int(sys.argv[3]); resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))\n"
         "from training.conftest import make_task\n"
         "from pocketbert.errors import UserError\n"
-        "from pocketbert.runs import train_run\n"
+        "from pocketbert.train import train_run\n"
         "about = json.loads(sys.argv[2])\n"
         "made = about['settings']\n"
         "try: train_run(make_task(), 'finetune', about['folder'], model=about['model'], settings=made)\n"

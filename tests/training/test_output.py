@@ -18,8 +18,8 @@ from pocketbert.encoder import Encoder
 from pocketbert.errors import UserError
 from pocketbert.predict import predict_file
 from pocketbert.pretraining import PretrainingSettings, pretrain
-from pocketbert.runs import train_run
 from pocketbert.study import Study
+from pocketbert.train import train_run
 
 from .conftest import make_task
 from .test_use import command, write

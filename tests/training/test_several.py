@@ -13,7 +13,7 @@ from pocketbert.heads import make_head
 from pocketbert.methods import get_method
 from pocketbert.methods.finetune import FinetuneSettings
 from pocketbert.methods.frozen import FrozenSettings
-from pocketbert.runs import plan_run, train_run
+from pocketbert.train import plan_run, train_run
 from pocketbert.training.fit import fit_network, learns_from_features
 from pocketbert.training.job import JobTask
 from pocketbert.training.learners import NetworkLearner, TaskTexts, fresh_head

@@ -18,7 +18,7 @@ from pocketbert.errors import UserError
 from pocketbert.evaluate import evaluate_run
 from pocketbert.export import export_run
 from pocketbert.predict import predict_file
-from pocketbert.runs import train_run
+from pocketbert.train import train_run
 
 from .conftest import make_task
 from .test_methods import quick

@@ -47,8 +47,9 @@ def train(
 ) -> None:
     """Train one model on one task. Dev chooses the rate and the epoch; the test split is scored once."""
     from pocketbert.methods import get_method
-    from pocketbert.runs import load_run, train_run
+    from pocketbert.runs import load_run
     from pocketbert.tasks import load_task
+    from pocketbert.train import train_run
 
     if model is not None and start is not None:
         raise UserError("--model and --from both say what to start from; give one of them")

@@ -10,7 +10,7 @@ Nothing here imports torch at the top: the command line makes its flags from the
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib.metadata import entry_points
@@ -96,6 +96,14 @@ class Method(ABC):
     def shares(self, settings: Settings) -> bool:
         """Do runs with the same start and task have something to share, and should stay on one worker?"""
         return False
+
+    def bank_size(self, settings: Settings, start: "Start | None", labels: int) -> int:
+        """How many seeds train at once in less time than one after the other."""
+        return 1
+
+    def fit_bank(self, job: "Job", seeds: Sequence[int]) -> "list[Trained]":
+        """Train several seeds, each with the result, to the last bit, that it has alone."""
+        return [self.fit(replace(job, settings=replace(job.settings, seed=seed))) for seed in seeds]
 
     def local_files(self, settings: Settings) -> list[str]:
         """Files beside task and start that a run reads: a cluster does not have them."""

@@ -1,7 +1,7 @@
 """A frozen encoder: a new head on a pretrained encoder that stays as it is, its sentence vectors computed once."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from pocketbert.errors import UserError
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from pocketbert.tokenizer import Tokenizer
     from pocketbert.training.job import Job, Trained
     from pocketbert.training.network import Part
+
+
+MOST_WEIGHTS = 100_000  # of heads that train at once: beyond, they fall out of the processor's cache and are slower
 
 
 @dataclass(frozen=True)
@@ -49,15 +52,18 @@ class Frozen(NetworkMethod):
         assert isinstance(settings, FrozenSettings)
         return settings.cache_features
 
-    def fit_seeds(self, job: "Job", seeds: Sequence[int]) -> "list[Trained]":
-        """Several seeds at once, each with the result it has alone: one pass of the encoder, one bank of heads."""
-        from pocketbert.heads import HEADS
+    def bank_size(self, settings: Settings, start: "Start | None", labels: int) -> int:
+        from pocketbert.heads import HEADS, make_head
+
+        assert isinstance(settings, FrozenSettings)
+        if start is None or settings.patience or not settings.cache_features or HEADS[settings.head].reads_states:
+            return 1
+        head = make_head(settings.head, start.config.width, labels, seed=None)
+        return max(1, MOST_WEIGHTS // (len(settings.rates) * sum(p.numel() for p in head.parameters())))
+
+    def fit_bank(self, job: "Job", seeds: Sequence[int]) -> "list[Trained]":
         from pocketbert.training.fit import fit_network
 
-        assert isinstance(job.settings, FrozenSettings)
-        apart = HEADS[job.settings.head].reads_states or not job.settings.cache_features
-        if job.settings.patience or apart:
-            return [self.fit(replace(job, settings=replace(job.settings, seed=seed))) for seed in seeds]
         return fit_network(self, job, tuple(seeds))
 
     def estimated_seconds(self, start: "Start | None", settings: Settings, work: Workload) -> float:

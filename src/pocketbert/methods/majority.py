@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, TypedDict
 from pocketbert.errors import UserError
 from pocketbert.files import write_json
 from pocketbert.methods.base import Method, register
-from pocketbert.training.job import Fitted, Job, Saved, Trained
+from pocketbert.training.job import Fitted, Job, Predictions, Saved, Trained
 from pocketbert.values import Between, read_object
 
 if TYPE_CHECKING:
-    import numpy as np
+    from pocketbert.tasks import Split
 
 FILE = "majority.json"
 
@@ -28,10 +28,10 @@ class Always(Fitted):
     def __init__(self, shares: Sequence[float]) -> None:
         self.shares = [float(share) for share in shares]
 
-    def probabilities(self, texts: Sequence[str], second_texts: Sequence[str] | None = None) -> "np.ndarray":
+    def predict(self, split: "Split", *, keep: bool = False) -> Predictions:
         import numpy as np
 
-        return np.tile(np.asarray(self.shares), (len(texts), 1))
+        return Predictions(np.tile(np.asarray(self.shares), (len(split), 1)))
 
     def save(self, folder: Path) -> None:
         write_json(folder / FILE, {"shares": self.shares})

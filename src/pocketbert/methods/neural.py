@@ -107,10 +107,8 @@ class NetworkMethod(Method):
         return None if start is None else start.tokenizer, settings.max_length
 
     def identity(self, start: "Start | None", settings: Settings, fingerprint: str | None) -> Any:
-        from pocketbert.start import tokenizer_fingerprint
-
         assert start is not None
-        return [fingerprint, None if start.tokenizer is None else tokenizer_fingerprint(start.tokenizer)]
+        return [fingerprint, None if start.tokenizer is None else start.tokenizer.fingerprint]
 
     # -- what it costs -------------------------------------------------------------------------------------------
 

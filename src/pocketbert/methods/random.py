@@ -1,18 +1,17 @@
 """A label at random: what knowing nothing gives."""
 
 import hashlib
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypedDict
 
 from pocketbert.errors import UserError
 from pocketbert.files import write_json
 from pocketbert.methods.base import Method, register
-from pocketbert.training.job import Fitted, Job, Saved, Trained
+from pocketbert.training.job import Fitted, Job, Predictions, Saved, Trained
 from pocketbert.values import Count, read_object
 
 if TYPE_CHECKING:
-    import numpy as np
+    from pocketbert.tasks import Split
 
 FILE = "random.json"
 
@@ -30,16 +29,16 @@ class Coin(Fitted):
     def __init__(self, labels: int, seed: int) -> None:
         self.labels, self.seed = labels, seed
 
-    def probabilities(self, texts: Sequence[str], second_texts: Sequence[str] | None = None) -> "np.ndarray":
+    def predict(self, split: "Split", *, keep: bool = False) -> Predictions:
         import numpy as np
 
-        result = np.zeros((len(texts), self.labels))
-        for row, text in enumerate(texts):
-            both = f"{self.seed}\0{text}\0{second_texts[row] if second_texts is not None else ''}"
+        result = np.zeros((len(split), self.labels))
+        for row, text in enumerate(split.texts):
+            both = f"{self.seed}\0{text}\0{split.second_texts[row] if split.second_texts is not None else ''}"
             digest = hashlib.shake_256(both.encode("utf-8", "surrogatepass")).digest(8 * self.labels)
             draws = np.frombuffer(digest, dtype="<u8").astype(np.float64) + 1
             result[row] = draws / draws.sum()
-        return result
+        return Predictions(result)
 
     def save(self, folder: Path) -> None:
         write_json(folder / FILE, {"labels": self.labels, "seed": self.seed})

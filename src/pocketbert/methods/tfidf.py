@@ -1,14 +1,13 @@
 """TF-IDF of words and word pairs with logistic regression: seconds, and hard to beat."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pocketbert.errors import UserError
 from pocketbert.methods.base import BEGIN, Method, Workload, register
-from pocketbert.training.job import Fitted, Job, Saved, Trained
+from pocketbert.training.job import Fitted, Job, Predictions, Saved, Trained
 from pocketbert.training.settings import Settings, option
 from pocketbert.values import held
 
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from pocketbert.start import Start
+    from pocketbert.tasks import Split
 
 FILE = "tfidf.safetensors"
 
@@ -32,16 +32,17 @@ class WordWeights(Fitted):
         self.vectorizer, self.weights, self.bias = vectorizer, weights, bias
         self.trained_parameters = weights.size + bias.size
 
-    def probabilities(self, texts: Sequence[str], second_texts: Sequence[str] | None = None) -> "np.ndarray":
+    def predict(self, split: "Split", *, keep: bool = False) -> Predictions:
         import numpy as np
 
-        if not len(texts):
-            return np.zeros((0, max(2, len(self.bias))))
-        scores = self.vectorizer.transform(_joined(texts, second_texts)) @ self.weights.T + self.bias
+        from pocketbert.metrics import softmax
+
+        if not len(split):
+            return Predictions(np.zeros((0, max(2, len(self.bias)))))
+        scores = self.vectorizer.transform(_joined(split)) @ self.weights.T + self.bias
         if scores.shape[1] == 1:  # two labels are one score: how much rather the second
             scores = np.concatenate([np.zeros_like(scores), scores], axis=1)
-        scores = np.exp(scores - scores.max(axis=1, keepdims=True))
-        return scores / scores.sum(axis=1, keepdims=True)
+        return Predictions(softmax(scores))
 
     def save(self, folder: Path) -> None:
         import numpy as np
@@ -69,9 +70,8 @@ class Tfidf(Method):
         assert isinstance(job.settings, TfidfSettings)
         vectorizer = _vectorizer()
         task = job.task
-        texts = _joined(task.train.texts, task.train.second_texts)
         try:
-            matrix = vectorizer.fit_transform(texts)
+            matrix = vectorizer.fit_transform(_joined(task.train))
         except ValueError as error:
             raise UserError(f"{self.name}: the training texts hold no words to count: {error}") from error
         balanced = "balanced" if job.settings.class_weights else None
@@ -122,8 +122,8 @@ def _vectorizer() -> Any:
     return TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"(?u)\b\w+\b|[!?]")
 
 
-def _joined(texts: Sequence[str], second_texts: Sequence[str] | None) -> list[str]:
+def _joined(split: "Split") -> list[str]:
     """A pair is one text, its halves kept apart by a mark that no word is."""
-    if second_texts is None:
-        return list(texts)
-    return [f"{first} ! ! {second}" for first, second in zip(texts, second_texts, strict=True)]
+    if split.second_texts is None:
+        return split.texts
+    return [f"{first} ! ! {second}" for first, second in zip(split.texts, split.second_texts, strict=True)]

@@ -16,11 +16,13 @@ from pocketbert import __version__
 from pocketbert.catalog import find, place
 from pocketbert.errors import UserError
 from pocketbert.files import LOCK, lock, new_folder
+from pocketbert.folders import MANIFEST
 from pocketbert.methods import get_method
-from pocketbert.study.plan import Plan, PlannedRun
-from pocketbert.study.pool import TRIES, Event, Queue, Watch, message_of
+from pocketbert.study.messages import bank_message, task_from_json, task_to_json
+from pocketbert.study.plan import Plan, PlannedRun, banks
+from pocketbert.study.pool import TRIES, Event, Queue, Watch
 from pocketbert.study.store import Store
-from pocketbert.study.worker import do_run, task_from_json, task_to_json
+from pocketbert.study.worker import do_bank
 
 PATIENCE = 5.0  # seconds to wait for a cluster's first answer
 CLIENT_PORT = "10001"  # where Ray's own client protocol listens, by default
@@ -54,7 +56,7 @@ def _drive(
     while True:
         while (job := queue.take()) is not None:
             first = job[0]
-            messages = [{**message_of(run, plan, store), "folder": run.folder} for run in job]
+            messages = [bank_message(bank, plan, store) for bank in banks(job)]
             model = models[first.model] if first.model is not None else None
             ancestors = plan.ancestors(first)
             for folder in ancestors:
@@ -75,8 +77,10 @@ def _drive(
         try:
             results = ray.get(ready[0])
         except ray.exceptions.RayError as error:
-            results = [{"failed": f"lost on the cluster: {str(error).strip().splitlines()[0]}"} for _ in job]
-        for run, result in zip(job, results, strict=True):
+            lost_all = {"failed": f"lost on the cluster: {str(error).strip().splitlines()[0]}"}
+            results = dict.fromkeys((run.folder for run in job), lost_all)
+        for run in job:
+            result = results[run.folder]
             if "files" in result:
                 _write(store.runs / run.folder, result["files"])
                 queue.done(run)
@@ -168,34 +172,34 @@ def _write(folder: Path, files: dict[str, bytes]) -> None:
 
 
 def do_job(
-    runs: list[dict[str, Any]],
+    messages: list[dict[str, Any]],
     task: dict[str, Any],
     model: str | None,
     files: dict[str, bytes] | None,
     version: str,
     ancestors: list[str],
     *parents: dict[str, bytes],
-) -> list[dict[str, Any]]:
+) -> dict[str, dict[str, Any]]:
     """Do the runs of a job in a folder of this node; for each, the files of its run folder, or why it failed."""
     if version != __version__:
-        return [{"failed": f"this node has pocketbert {__version__}, the driver {version}"} for _ in runs]
+        wrong = {"failed": f"this node has pocketbert {__version__}, the driver {version}"}
+        return dict.fromkeys((folder for message in messages for folder in message["seeds"].values()), wrong)
     node = Path(tempfile.gettempdir()) / f"pocketbert-{os.getuid() if hasattr(os, 'getuid') else 'node'}"
     if model is not None and files is not None:
         place(model, _unpack(node, model, files))
     loaded = task_from_json(task)
-    results: list[dict[str, Any]] = []
-    for run in runs:
+    results: dict[str, dict[str, Any]] = {}
+    for message in messages:
         with tempfile.TemporaryDirectory(prefix="pocketbert-run-") as temporary:
-            folder = Path(temporary) / run["folder"]
+            runs = Path(temporary)
             for name, content in zip(ancestors, parents, strict=True):
-                _write(Path(temporary) / name, content)
-            messages: list[dict[str, Any]] = []
-            do_run(run, loaded, folder, messages.append)
-            last = messages[-1]
-            if "done" in last:
-                results.append({"files": _files_of_run(folder)})
-            else:
-                results.append({"failed": last.get("failed") or last.get("stop", "")})
+                _write(runs / name, content)
+            heard: list[dict[str, Any]] = []
+            do_bank(message, loaded, runs, heard.append)
+            why = heard[-1].get("failed") or heard[-1].get("stop", "")
+            for folder in message["seeds"].values():
+                finished = (runs / folder / MANIFEST).is_file()
+                results[folder] = {"files": _files_of_run(runs / folder)} if finished else {"failed": why}
     return results
 
 

@@ -10,18 +10,19 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import torch
 
 from pocketbert.catalog import BUNDLED, find
 from pocketbert.errors import UserError
 from pocketbert.methods import SHAPE, WEIGHTS, DataSize, Method, Workload, baselines, get_method, list_methods
-from pocketbert.runs import check_for_run, load_start, scored_split
+from pocketbert.runs import load_start
 from pocketbert.start import Start, weights_fingerprint
 from pocketbert.tasks import Check, Task
+from pocketbert.train import check_for_run
 from pocketbert.training.machine import computing
 from pocketbert.training.settings import Settings, TrainingSettings
 from pocketbert.values import Between, hold_fields, shown
@@ -30,6 +31,7 @@ FORMAT = 2  # of what a key is made of
 THREADS = 1  # a run, on a CPU: runs side by side use the cores better than threads do
 KEPT = "the rate was chosen on the first seed and kept"
 Seeds = Annotated[int, Between(1, 10_000)]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,14 @@ class Plan:
             found.append(folder)
             folder = starts[folder]
         return found
+
+
+def banks(job: Sequence[PlannedRun]) -> list[list[PlannedRun]]:
+    """A job's runs in groups that differ in their seeds alone."""
+    groups: dict[Any, list[PlannedRun]] = {}
+    for run in job:
+        groups.setdefault((replace(run.settings, seed=0), run.needs), []).append(run)
+    return list(groups.values())
 
 
 def short_name(model: str) -> str:
@@ -281,6 +291,14 @@ class _Planner:
             own.append(_run(number, row, identity, replace(settings, seed=settings.seed + seed), cost, needs))
         self.runs[number] = own
 
+    def _once(self, what: str, key: Any, make: Callable[[Any], T]) -> T:
+        """What several rows need, made for the first of them."""
+        place = (what, key)
+        if place not in self._known:
+            self._known[place] = make(key)
+        found: T = self._known[place]
+        return found
+
     def _of_seed(self, row: int, seed: int) -> PlannedRun:
         """The run of a row that a later row's run of this seed needs; a row with fewer seeds serves again."""
         runs = self.runs[row]
@@ -291,7 +309,7 @@ class _Planner:
         if not method.needs_model:
             return None
         if "start" not in before:
-            return load_start(row.model or method.usual_model() or "")
+            return self._once("start", row.model or method.usual_model() or "", load_start)
         earlier = self._starts[before["start"]]
         if earlier is None:
             raise UserError(f"row '{row.name}' starts from '{row.start}', which trains no encoder")
@@ -302,10 +320,9 @@ class _Planner:
     def _check(self, row: Row, task: Task, method: Method, start: Start | None, settings: Settings) -> Check:
         tokenizer, max_length = method.reading(start, settings)
         reads = start.name if tokenizer is not None and start is not None else None
-        place = ("check", row.task, reads, max_length)
-        if place not in self._known:
-            self._known[place] = check_for_run(task, row.method, start, settings)
-        return self._known[place]
+        return self._once(
+            "check", (row.task, reads, max_length), lambda _: check_for_run(task, row.method, start, settings)
+        )
 
     def _identity(
         self,
@@ -317,9 +334,7 @@ class _Planner:
         before: dict[str, int],
     ) -> dict[str, Any]:
         """Everything but settings and needed runs that decides a run's numbers."""
-        texts = ("texts", task.name)
-        if texts not in self._known:
-            self._known[texts] = {name: task.fingerprint(name) for name in task.splits}
+        texts = self._once("texts", task.name, lambda _: {name: task.fingerprint(name) for name in task.splits})
         fingerprint = None
         if start is not None and method.starts_from == WEIGHTS and "start" not in before:
             if not start.pretrained:
@@ -327,18 +342,13 @@ class _Planner:
                     f"'{start.name}' is a shape with fresh weights: nothing to {row.method}; use method "
                     f"{', '.join(_usual_methods(SHAPE))}, or a pretrained model (pocketbert models)"
                 )
-            weights = ("weights", start.name)
-            if weights not in self._known:
-                self._known[weights] = weights_fingerprint(start.encoder())
-            fingerprint = self._known[weights]
+            made = start.encoder
+            fingerprint = self._once("weights", start.name, lambda _: weights_fingerprint(made()))
         starts = method.identity(start, settings, fingerprint)
-        return {"format": FORMAT, "task": task.name, "texts": self._known[texts], "method": row.method, "start": starts}
+        return {"format": FORMAT, "task": task.name, "texts": texts, "method": row.method, "start": starts}
 
     def _workload(self, task: Task) -> Workload:
-        place = ("workload", task.name)
-        if place not in self._known:
-            self._known[place] = workload(task, self._products)
-        return self._known[place]
+        return self._once("workload", task.name, lambda _: workload(task, self._products))
 
 
 def _run(
@@ -365,7 +375,7 @@ def refuse(task: Task, check: Check, settings: Settings) -> None:
         raise UserError(f"{task.name}:train has no real labels: {train.reason}")
     if check.errors:
         raise UserError(f"{task.name}: {check.errors[0]}")
-    scored = task.splits.get(scored_split(task))
+    scored = task.splits.get(task.scored_name)
     if scored is None or not scored.labelled or not len(scored):
         raise UserError(f"{task.name} has no labelled dev or test split: there is nothing to score a study on")
     if settings.choices > 1 and (dev is None or not dev.labelled or not len(dev)):

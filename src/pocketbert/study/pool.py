@@ -18,9 +18,9 @@ from typing import Any
 
 from pocketbert.errors import CannotWrite
 from pocketbert.methods import get_method
-from pocketbert.study.plan import Plan, PlannedRun
+from pocketbert.study.messages import bank_message, task_to_json
+from pocketbert.study.plan import Plan, PlannedRun, banks
 from pocketbert.study.store import Store
-from pocketbert.study.worker import task_to_json
 
 TRIES = 3  # of one run, when workers die under it
 
@@ -65,16 +65,17 @@ class Worker:
         self.process.stdin.write(json.dumps(message) + "\n")
         self.process.stdin.flush()
 
-    def do(self, run: PlannedRun, heard: Callable[[dict[str, Any]], None]) -> dict[str, Any] | None:
-        """Do a run; its last message, or None where the process died."""
+    def do(self, bank: list[PlannedRun], heard: Callable[[dict[str, Any]], None]) -> dict[str, Any] | None:
+        """Do runs that differ in their seeds alone; the last message, or None where the process died."""
         assert self.process.stdout is not None
+        run = bank[0]
         if get_method(run.method).needs_model:
             self.row = run.row
         try:
             if run.task not in self.known:
                 self.send({"add": task_to_json(self.plan.tasks[run.task])})
                 self.known.add(run.task)
-            self.send({**message_of(run, self.plan, self.store), "folder": str(self.store.runs / run.folder)})
+            self.send({**bank_message(bank, self.plan, self.store), "runs": str(self.store.runs)})
         except BrokenPipeError:
             return None
         for line in self.process.stdout:
@@ -112,12 +113,6 @@ class _ignoring_broken_pipes:
     def __enter__(self) -> None: ...
     def __exit__(self, kind: Any, *_: Any) -> bool:
         return kind is not None and issubclass(kind, BrokenPipeError)
-
-
-def message_of(run: PlannedRun, plan: Plan, store: Store) -> dict[str, Any]:
-    """A run as a worker is told of it, now that the runs it needs are finished. `start`: a folder beside its own."""
-    metadata = {"task": run.task, "method": run.method, "model": run.model, "start": run.start}
-    return {**metadata, "settings": store.settings(run).to_dict(), "warnings": plan.checks[run.row].warnings}
 
 
 class Queue:
@@ -191,8 +186,8 @@ class Pool:
         try:
             while (job := self._next()) is not None:
                 try:
-                    for run in job:
-                        worker = self._one(run, worker)
+                    for bank in banks(job):
+                        worker = self._bank(bank, worker)
                 finally:
                     with self._changed:
                         self._running -= 1
@@ -218,8 +213,9 @@ class Pool:
                 self._changed.wait()
         return None
 
-    def _one(self, run: PlannedRun, worker: Worker | None) -> Worker | None:
-        """One run, tried again where its worker dies. Gives back the worker, if it lives."""
+    def _bank(self, bank: list[PlannedRun], worker: Worker | None) -> Worker | None:
+        """Runs that train together, tried again where their worker dies. Gives back the worker, if it lives."""
+        run = bank[0]
         for attempt in range(1, TRIES + 1):
             if self._stop is not None:
                 return worker
@@ -228,33 +224,36 @@ class Pool:
                 worker = None
             if worker is None:
                 worker = Worker(self.plan, self.store, run.settings.threads or 1)
-            self._tell(Event(run, "began"))
-            last = worker.do(run, lambda heard: self._tell(Event(run, "progress", **heard)))
+            self._tell(bank, "began")
+            last = worker.do(bank, lambda heard: self._tell(bank, "progress", **heard))
             if last is None:
                 why = worker.last_words()
                 worker.end()
                 worker = None
                 if attempt < TRIES and self._stop is None:
-                    self._tell(Event(run, "again", message=why))
+                    self._tell(bank, "again", message=why)
                     continue
                 last = {"failed": why}
             if "stop" in last:
                 self._stop = last["stop"]
             else:
-                self._ended(run, last.get("failed"))
+                self._ended(bank, last.get("failed", ""))
             return worker
         return worker
 
-    def _ended(self, run: PlannedRun, why: str | None) -> None:
+    def _ended(self, bank: list[PlannedRun], why: str) -> None:
+        """Of runs that trained together, some may be finished where others failed."""
         with self._changed:
-            if why is None:
-                self._queue.done(run)
-                self._watch(Event(run, "done"))
-            else:
-                for lost, reason in self._queue.failed(run, why):
-                    self._watch(Event(lost, "failed", message=reason))
+            for run in bank:
+                if self.store.finished(run):
+                    self._queue.done(run)
+                    self._watch(Event(run, "done"))
+                else:
+                    for lost, reason in self._queue.failed(run, why):
+                        self._watch(Event(lost, "failed", message=reason))
             self._changed.notify_all()
 
-    def _tell(self, event: Event) -> None:
+    def _tell(self, bank: list[PlannedRun], kind: str, **what: Any) -> None:
         with self._changed:
-            self._watch(event)
+            for run in bank:
+                self._watch(Event(run, kind, **what))

@@ -12,10 +12,9 @@ import numpy as np
 
 from pocketbert import __version__
 from pocketbert.methods import get_method
-from pocketbert.runs import scored_split
 from pocketbert.study import statistics
 from pocketbert.study.plan import Plan, PlannedRun, Row
-from pocketbert.study.store import Store, read_predictions
+from pocketbert.study.store import Store
 from pocketbert.tasks import Split, Task
 
 RULE = (
@@ -31,7 +30,7 @@ def gather(plan: Plan, store: Store, failures: Sequence[tuple[PlannedRun, str]] 
     """Everything the finished runs of a plan say."""
     rows, mistakes, comparisons, verdicts = [], [], [], []
     for name, task in plan.tasks.items():
-        split = scored_split(task)
+        split = task.scored_name
         right: dict[str, np.ndarray] = {}
         of_task = []
         for number, row in enumerate(plan.rows):
@@ -94,16 +93,16 @@ def _row(
     reliability = []
     for run in runs:
         found = store.load(run)
-        probabilities, correct_here = read_predictions(found, split)
-        right.append(correct_here)
+        probabilities, predicted = found.predictions(split)
+        right.append(predicted == labels)
         metrics.append(found.metrics)
         pooled += probabilities / len(runs)
         reliability.append((probabilities, labels))
         dev = task.splits.get("dev")
         if dev is not None and dev.labels is not None and len(dev):
-            told, correct_dev = read_predictions(found, "dev")
+            told, predicted_dev = found.predictions("dev")
             temperatures.append(statistics.temperature(told, dev.labels))
-            right_dev.append(correct_dev)
+            right_dev.append(predicted_dev == dev.labels)
     correct = np.array(right)
     scores = [one["scores"][split] for one in metrics]
     deterministic = not get_method(row.method).seeded
@@ -230,7 +229,7 @@ def about_task(task: Task, plan: Plan) -> dict[str, Any]:
         "rows": {name: len(split) for name, split in task.splits.items()},
         "balance": {name: split.balance for name, split in first.splits.items() if split.labelled},
         "tokens": {name: split.tokens for name, split in first.splits.items()},
-        "scored": scored_split(task),
+        "scored": task.scored_name,
         "refused": {name: split.reason for name, split in task.splits.items() if not split.labelled},
         "licence": task.licence,
         "origin": task.origin,

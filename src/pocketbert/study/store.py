@@ -15,8 +15,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypedDict
 
-import numpy as np
-
 from pocketbert.errors import UserError
 from pocketbert.files import LOCK, lock, remove_leftovers, write_json
 from pocketbert.folders import CHECKPOINT, MANIFEST, METRICS, SETTINGS
@@ -134,20 +132,3 @@ def _stamp(folder: Path, entry: dict[str, Any]) -> str:
             size = f" {status.st_size} {status.st_mtime_ns}\n"
             digest.update(os.fsencode(path.relative_to(folder)) + size.encode())
     return digest.hexdigest()
-
-
-def read_predictions(run: Run, split: str) -> tuple[np.ndarray, np.ndarray]:
-    """(probabilities, (rows, labels); was each prediction right?), as the run's file has them."""
-    from pyarrow import ArrowException, csv
-
-    names = [f"probab_{number}" for number in range(len(run.labels))]
-    types = {**dict.fromkeys(names, "float64"), "label": "string", "prediction": "string"}
-    options = csv.ConvertOptions(include_columns=list(types), column_types=types, strings_can_be_null=False)
-    parse = csv.ParseOptions(newlines_in_values=True)  # label names may hold anything
-    path = run.folder / f"{split}.csv"
-    try:
-        table = csv.read_csv(path, convert_options=options, parse_options=parse)
-    except (ArrowException, KeyError, OSError) as error:
-        raise UserError(f"{path}: damaged: {error}; remove the run's folder, and run again") from error
-    right = np.array(table["label"].to_pylist()) == np.array(table["prediction"].to_pylist())
-    return np.stack([table[name].to_numpy() for name in names], axis=1), np.asarray(right, dtype=bool)

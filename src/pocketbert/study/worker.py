@@ -15,12 +15,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from pocketbert.errors import CannotWrite, UserError
 from pocketbert.methods import get_method
-from pocketbert.runs import load_run, train_run
-from pocketbert.tasks import Check, Split, Task
+from pocketbert.runs import load_run
+from pocketbert.start import Start
+from pocketbert.study.messages import task_from_json
+from pocketbert.tasks import Check, Task
+from pocketbert.train import plan_run, train_runs
 from pocketbert.training.loop import Progress
 
 EVERY = 0.5  # seconds between two words about progress
@@ -29,21 +30,24 @@ WAIT = 30.0  # seconds to let the worker of a killed study end
 Tell = Callable[[dict[str, Any]], None]
 
 
-def do_run(metadata: dict[str, Any], task: Task, folder: Path, tell: Tell) -> None:
-    """Train one run into its folder, and tell how it goes. What it says of a failure is in the last message."""
+def do_bank(message: dict[str, Any], task: Task, runs: Path, tell: Tell, start: Start | None = None) -> None:
+    """Train runs that differ in their seeds alone, each into its folder, and tell how it goes.
+
+    What it says of a failure is in the last message. `start`: the model, where it is not to be found by its name.
+    """
     try:
-        start = None if metadata["start"] is None else load_run(folder.parent / metadata["start"]).start()
-        train_run(
+        if message["start"] is not None:
+            start = load_run(runs / message["start"]).start()
+        plan = plan_run(
             task,
-            metadata["method"],
-            folder,
-            model=metadata["model"],
+            message["method"],
+            model=message["model"],
             start=start,
-            settings=get_method(metadata["method"]).read(metadata["settings"]),
-            report=_reporter(tell),
-            check=Check(task.name, {}, warnings=metadata["warnings"]),
-            wait=WAIT,
+            settings=get_method(message["method"]).read(message["settings"]),
+            check=Check(task.name, {}, warnings=message["warnings"]),
         )
+        folders = {int(seed): runs / folder for seed, folder in message["seeds"].items()}
+        train_runs(plan, folders, report=_reporter(tell), wait=WAIT)
     except CannotWrite as error:
         tell({"stop": str(error)})
     except UserError as error:
@@ -69,28 +73,6 @@ def _reporter(tell: Tell) -> Callable[[Progress], None]:
     return report
 
 
-def task_to_json(task: Task) -> dict[str, Any]:
-    """What a run needs of a task."""
-    splits = {
-        name: {
-            "texts": split.texts,
-            "second_texts": split.second_texts,
-            "labels": None if split.labels is None else split.labels.tolist(),
-            "reason": split.reason,
-        }
-        for name, split in task.splits.items()
-    }
-    return {"name": task.name, "labels": list(task.labels), "pair": task.pair, "splits": splits}
-
-
-def task_from_json(content: dict[str, Any]) -> Task:
-    splits = {}
-    for name, split in content["splits"].items():
-        labels = None if split["labels"] is None else np.array(split["labels"], dtype=np.int64)
-        splits[name] = Split(split["texts"], split["second_texts"], labels, split["reason"])
-    return Task(content["name"], tuple(content["labels"]), splits, content["pair"])
-
-
 def main() -> None:
     # Standard output is the line to the pool: whatever else prints goes to standard error.
     line = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -109,7 +91,7 @@ def main() -> None:
             task = task_from_json(message["add"])
             tasks[task.name] = task
         else:
-            do_run(message, tasks[message["task"]], Path(message["folder"]), tell)
+            do_bank(message, tasks[message["task"]], Path(message["runs"]), tell)
 
 
 def _listen(incoming: "queue.Queue[dict[str, Any]]") -> None:

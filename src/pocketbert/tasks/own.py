@@ -10,7 +10,7 @@ from pocketbert.errors import UserError, listed, quote
 from pocketbert.tasks.columns import Columns, Watch, choose_columns, require
 from pocketbert.tasks.labels import hide_minus_one, label_text, placeholder, sort_labels, to_indexes
 from pocketbert.tasks.read import Rows, read_rows
-from pocketbert.tasks.split import connected, cut_split, keys
+from pocketbert.tasks.split import connected, cut_split
 from pocketbert.tasks.task import Split, Task
 from pocketbert.tasks.texts import Room, Texts
 
@@ -223,7 +223,7 @@ def _cut(split: Split, shares: dict[str, float], seed: int, notes: list[str]) ->
     if split.second_texts is not None and largest > max(0.2 * len(split), min(10, 0.5 * len(split))):
         # Texts that occur in very many pairs tie everything together; then only equal pairs are kept
         # together.
-        groups = keys(split)
+        groups = split.normalised()
         notes.append(
             f"{largest:,} of {len(split):,} pairs hang together by shared texts, too many to keep on one "
             "side: "

@@ -5,68 +5,20 @@ rows.
 """
 
 import hashlib
-import string
-import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from pocketbert.tasks.task import Split, Task
 
-_DROP = bytes(set(range(128)) - set((string.ascii_lowercase + string.digits).encode()))
-_BRACKETS = ("-lrb-", "-rrb-", "-lsb-", "-rsb-", "-lcb-", "-rcb-")  # how treebanks write ( ) [ ] { }
-
-
-def normalise(text: str) -> str:
-    """A text's letters and digits alone: no case, accents, spaces or punctuation.
-
-    Tokenised and plain spellings ("it 's n't" and "it's n't") become one string. A text without letters or
-    digits keeps its signs, so that "!!!" and "???" stay two texts.
-    """
-    lower = text.lower()
-    if "-l" in lower or "-r" in lower:
-        for bracket in _BRACKETS:
-            lower = lower.replace(bracket, " ")
-    if lower.isascii():
-        kept = lower.encode().translate(None, _DROP).decode()
-    else:
-        # Latin, Greek and Cyrillic accents go; the vowel signs of other scripts are letters of their own
-        # and stay.
-        kept = "".join(
-            char
-            for char in unicodedata.normalize("NFKD", lower)
-            if char.isalnum() or (unicodedata.category(char)[0] == "M" and not "\u0300" <= char <= "\u036f")
-        ).lower()
-    return kept or " ".join(lower.split())
-
-
-def each_key(split: Split) -> Iterator[str]:
-    """One normalised string a row: of the text, or of both texts of a pair."""
-    if split.second_texts is None:
-        return map(normalise, split.texts)
-    pairs = zip(split.texts, split.second_texts, strict=True)
-    return (f"{normalise(first)}\t{normalise(second)}" for first, second in pairs)
-
-
-def keys(split: Split) -> list[str]:
-    return list(each_key(split))
-
-
-def text_hashes(split: Split) -> np.ndarray:
-    """One 64-bit number a row, of the text with case, spaces and punctuation left aside."""
-    digests = bytearray()
-    for key in each_key(split):
-        digests += hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return np.frombuffer(digests, dtype="<i8").astype(np.int64)
-
 
 def connected(split: Split) -> list[str]:
     """One string a row, the same for rows that share a normalised text, directly or through other rows."""
-    firsts = [normalise(text) for text in split.texts]
+    keys = split.normalised()
     if split.second_texts is None:
-        return firsts
+        return keys
     parent: dict[str, str] = {}
 
     def root(key: str) -> str:
@@ -76,10 +28,11 @@ def connected(split: Split) -> list[str]:
             key = parent[key]
         return key
 
-    for first, second in zip(firsts, split.second_texts, strict=True):
-        one, other = sorted((root(first), root(normalise(second))))
+    pairs = [key.split("\t") for key in keys]
+    for first, second in pairs:
+        one, other = sorted((root(first), root(second)))
         parent[other] = one  # the alphabetically first text names the group, whatever the order of the rows
-    return [root(first) for first in firsts]
+    return [root(first) for first, _ in pairs]
 
 
 def place(key: str, seed: int = 0) -> float:
@@ -151,7 +104,7 @@ def sample(task: Task, rows: int) -> Task:
             splits[name] = split
             continue
         labels = np.zeros(len(split), dtype=np.int64) if split.labels is None else split.labels
-        order = np.array([place(key) for key in keys(split)])
+        order = np.array([place(key) for key in split.normalised()])
         chosen: list[int] = []
         for label in np.unique(labels):
             members = np.flatnonzero(labels == label)

@@ -2,21 +2,35 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pocketbert.errors import UserError
+from pocketbert.tasks.normalise import hash_keys, normalise
+
+if TYPE_CHECKING:
+    from pocketbert.tokenizer import Encoded, Tokenizer
+
+KEPT = 4  # readings by different tokenizers that are kept
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Texts, their second sentences when they are pairs, and their labels when these are real."""
+    """Texts, their second sentences when they are pairs, and their labels when these are real.
+
+    What is made of the texts is made once, whoever asks: `hashes`, and `encoded` for a tokenizer and a length. A `view`
+    of some rows has both from the split that it is a view of.
+    """
 
     texts: list[str]
     second_texts: list[str] | None  # the second sentence of each pair; None when the task has single sentences
     labels: np.ndarray | None  # int64 indexes into Task.labels; None when there are no real labels
     reason: str = ""  # why `labels` is None
+    part_of: "tuple[Split, np.ndarray] | None" = field(default=None, repr=False)  # a view: of which split, which rows
+    encodings: "dict[tuple[str, int], Encoded]" = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         for what in (self.second_texts, self.labels):
@@ -37,14 +51,51 @@ class Split:
         return list(zip(self.texts, self.second_texts, strict=True))
 
     def take(self, rows: Sequence[int] | np.ndarray) -> "Split":
-        """These rows, in this order."""
-        index = np.asarray(rows, dtype=np.int64)
-        return Split(
+        """These rows, in this order, as a split of its own."""
+        return self._taken(np.asarray(rows, dtype=np.int64), None)
+
+    def view(self, rows: np.ndarray) -> "Split":
+        """These rows, in this order, for one of many trainings: tokenised with the whole, once for all of them."""
+        return self._taken(rows, (self, rows))
+
+    def _taken(self, index: np.ndarray, part_of: "tuple[Split, np.ndarray] | None") -> "Split":
+        taken = Split(
             texts=[self.texts[row] for row in index],
             second_texts=None if self.second_texts is None else [self.second_texts[row] for row in index],
             labels=None if self.labels is None else self.labels[index],
             reason=self.reason,
+            part_of=part_of,
         )
+        if "hashes" in self.__dict__:
+            taken.__dict__["hashes"] = self.hashes[index]
+        return taken
+
+    def normalised(self) -> list[str]:
+        """Each row's text, normalised; of a pair both, a tab between them. The hashes come with them."""
+        keys = [normalise(text) for text in self.texts]
+        if self.second_texts is not None:
+            keys = [f"{key}\t{normalise(second)}" for key, second in zip(keys, self.second_texts, strict=True)]
+        self.__dict__["hashes"] = hash_keys(keys)
+        return keys
+
+    @cached_property
+    def hashes(self) -> np.ndarray:
+        """One 64-bit number per row, of the text with case, spaces and punctuation left aside."""
+        self.normalised()
+        hashes: np.ndarray = self.__dict__["hashes"]
+        return hashes
+
+    def encoded(self, tokenizer: "Tokenizer", max_length: int) -> "Encoded":
+        """The rows as this tokenizer reads them, cut at `max_length` tokens."""
+        if self.part_of is not None:
+            whole, rows = self.part_of
+            return whole.encoded(tokenizer, max_length).take(rows)
+        key = (tokenizer.fingerprint, max_length)
+        if key not in self.encodings:
+            while len(self.encodings) >= KEPT:
+                del self.encodings[next(iter(self.encodings))]
+            self.encodings[key] = tokenizer(self.texts, self.second_texts, max_length=max_length)
+        return self.encodings[key]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +122,12 @@ class Task:
     @property
     def test(self) -> Split:
         return self.split("test")
+
+    @property
+    def scored_name(self) -> str:
+        """Test, where it has real labels; else dev, which is said."""
+        test = self.splits.get("test")
+        return "test" if test is not None and test.labelled and len(test) else "dev"
 
     def split(self, name: str) -> Split:
         if name not in self.splits:

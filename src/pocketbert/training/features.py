@@ -15,7 +15,8 @@ from safetensors.numpy import load_file, save_file
 
 from pocketbert.errors import UserError
 from pocketbert.files import home, new_file, remove_leftovers
-from pocketbert.tokenizer import Encoded
+from pocketbert.tasks import Split
+from pocketbert.tokenizer import Encoded, Tokenizer
 from pocketbert.training.network import Network, read_all
 
 MOST_BYTES = 2_000_000_000
@@ -25,8 +26,16 @@ def cache_folder() -> Path:
     return home() / "cache" / "features"
 
 
+def split_features(
+    network: Network, split: Split, tokenizer: Tokenizer, max_length: int, *, weights: str, keep: bool = True
+) -> np.ndarray:
+    """One vector per text of a split; those of a view are computed, and kept, with all rows that it is a view of."""
+    whole, rows = split.part_of or (split, slice(None))
+    return features(network, whole.encoded(tokenizer, max_length), weights=weights, keep=keep)[rows]
+
+
 def features(network: Network, encoded: Encoded, *, weights: str, keep: bool = True) -> np.ndarray:
-    """One vector a text. `weights` is the fingerprint of the encoder's."""
+    """One vector per text. `weights` is the fingerprint of the encoder's; `keep`: on disk, for whoever asks next."""
     device = str(next(network.parameters()).device)
     key = _key(encoded, weights, network.pooling, network.only_cls, device)
     path = cache_folder() / f"{key}.safetensors"

@@ -6,7 +6,7 @@ still be the ones it had; where nothing in the encoder trains, its sentence vect
 """
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -22,18 +22,19 @@ from pocketbert.dropout import set_dropout
 from pocketbert.encoder import Encoder
 from pocketbert.errors import UserError
 from pocketbert.files import new_file, write_json
+from pocketbert.metrics import softmax
 from pocketbert.start import weights_fingerprint
-from pocketbert.tokenizer import Tokenizer
-from pocketbert.training.features import features
-from pocketbert.training.job import Fitted, Job, JobTask, Saved, Trained
+from pocketbert.tasks import Split
+from pocketbert.tokenizer import Encoded, Tokenizer
+from pocketbert.training.features import split_features
+from pocketbert.training.job import Fitted, Job, JobTask, Predictions, Saved, Trained
 from pocketbert.training.learners import HeadBank, NetworkLearner, TaskTexts, fresh_head
 from pocketbert.training.loop import Learner, Outcome, train
-from pocketbert.training.network import Filter, Network, Part, read_all, softmax
+from pocketbert.training.network import Filter, Network, Part, read_all
 from pocketbert.training.settings import TrainingSettings
 
 TRAINED = "trained.safetensors"
 HEAD, ENCODER = "head.safetensors", "encoder"  # what runs of format 1 have instead: a head, a whole model folder
-READING = 32  # rows per batch when predicting
 
 
 class Recipe(Protocol):
@@ -61,19 +62,20 @@ class NetworkFitted(Fitted):
         self.trained_parameters = sum(parameter.numel() for parameter in network.chosen(trains).values())
         self.shared: str | None = None  # the fingerprint of a frozen encoder whose features other runs can use too
 
-    def probabilities(self, texts: Sequence[str], second_texts: Sequence[str] | None = None) -> np.ndarray:
-        encoded = self.tokenizer(texts, second_texts, max_length=self.settings.max_length)
-        self.cut = int((encoded.cut > 0).sum())
-        if not len(encoded):
-            return np.zeros((0, self.labels))
-        if self.shared is None:
-            device = self.settings.device
-            return softmax(
-                read_all(lambda batch: self.network(batch, self.task), encoded, batch_size=READING, device=device)
-            )
+    def predict(self, split: Split, *, keep: bool = False) -> Predictions:
+        if not len(split):
+            return Predictions(np.zeros((0, self.labels)))
+        encoded = split.encoded(self.tokenizer, self.settings.max_length)
+        if keep and self.shared is not None:
+            logits = self._from_features(split, self.shared)
+        else:
+            logits = read_all(lambda batch: self.network(batch, self.task), encoded, device=self.settings.device)
+        return Predictions(softmax(logits), _truncated(encoded))
+
+    def _from_features(self, split: Split, weights: str) -> np.ndarray:
+        read = split_features(self.network, split, self.tokenizer, self.settings.max_length, weights=weights)
         with torch.inference_mode():
-            read = torch.from_numpy(features(self.network, encoded, weights=self.shared)).to(self.settings.device)
-            return softmax(self.network.head(self.task)(read).cpu().numpy())
+            return self.network.head(self.task)(torch.from_numpy(read).to(self.settings.device)).cpu().numpy()
 
     def save(self, folder: Path) -> None:
         """What trained; and, where that is everything that is read, what makes it a model by itself."""
@@ -90,11 +92,11 @@ def fit_network(method: Recipe, job: Job, seeds: tuple[int, ...]) -> list[Traine
     """Train a job for several seeds that share everything but their heads; most methods take one at a time."""
     settings = _training(job.settings)
     encoder, tokenizer = job.prepared or method.prepare(job)
-    tasks = [_texts(task, tokenizer, settings) for task in job.tasks]
+    tasks = [read_task(task, tokenizer, settings.max_length) for task in job.tasks]
     labels = {task.name: len(task.labels) for task in job.tasks}
     network = make_network(method, encoder, settings, labels)
     outcome = train(
-        _groups(method, job, network, tasks, seeds),
+        _groups(method, job, network, tokenizer, tasks, seeds),
         epochs=settings.epochs or 1,
         patience=settings.patience,
         checkpoint=job.checkpoint,
@@ -103,7 +105,8 @@ def fit_network(method: Recipe, job: Job, seeds: tuple[int, ...]) -> list[Traine
     trained = []
     for seed in seeds:
         own = replace(settings, seed=seed)
-        trained.append(_trained(method, job, outcome, make_network(method, encoder, own, labels), tokenizer, own))
+        fresh = make_network(method, encoder, own, labels)
+        trained.append(_trained(method, job, outcome, fresh, tokenizer, own, tasks[0].dev, len(seeds)))
     return trained
 
 
@@ -136,22 +139,31 @@ def _training(settings: object) -> TrainingSettings:
     return settings
 
 
-def _texts(task: JobTask, tokenizer: Tokenizer, settings: TrainingSettings) -> TaskTexts:
-    texts = tokenizer(task.train.texts, task.train.second_texts, max_length=settings.max_length)
-    if task.dev is None:
-        return TaskTexts(task.name, len(task.labels), texts, task.targets)
-    dev = tokenizer(task.dev.texts, task.dev.second_texts, max_length=settings.max_length)
-    return TaskTexts(task.name, len(task.labels), texts, task.targets, dev, task.dev.labels)
+def read_task(task: JobTask, tokenizer: Tokenizer, max_length: int) -> TaskTexts:
+    """A task as a learner reads it."""
+    dev = None if task.dev is None else task.dev.encoded(tokenizer, max_length)
+    dev_targets = None if task.dev is None else task.dev.labels
+    return TaskTexts(
+        task.name, len(task.labels), task.train.encoded(tokenizer, max_length), task.targets, dev, dev_targets
+    )
+
+
+def _weights(job: Job, network: Network) -> str:
+    return job.fingerprint or weights_fingerprint(network.encoder)
+
+
+def _truncated(encoded: Encoded) -> int:
+    return int((encoded.cut > 0).sum())
 
 
 def _groups(
-    method: Recipe, job: Job, network: Network, tasks: list[TaskTexts], seeds: tuple[int, ...]
+    method: Recipe, job: Job, network: Network, tokenizer: Tokenizer, tasks: list[TaskTexts], seeds: tuple[int, ...]
 ) -> list[Callable[[], Learner]]:
     """One learner per rate, one after the other, each from the same start; or, on features, all rates and seeds at
     once."""
     settings = _training(job.settings)
     if learns_from_features(method, network, settings):
-        return [lambda: _bank(network, tasks[0], settings, seeds)]
+        return [lambda: _bank(network, job.task, tokenizer, settings, seeds, _weights(job, network))]
 
     def start(rate: float) -> Callable[[], Learner]:
         return lambda: NetworkLearner(copy.deepcopy(network), method.trains, tasks, settings, rate)
@@ -159,14 +171,21 @@ def _groups(
     return [start(rate) for rate in settings.rates]
 
 
-def _bank(network: Network, task: TaskTexts, settings: TrainingSettings, seeds: tuple[int, ...]) -> HeadBank:
-    weights = weights_fingerprint(network.encoder)
+def _bank(
+    network: Network,
+    task: JobTask,
+    tokenizer: Tokenizer,
+    settings: TrainingSettings,
+    seeds: tuple[int, ...],
+    weights: str,
+) -> HeadBank:
     network = network.to(settings.device)
-    read = features(network, task.train, weights=weights)
-    dev = None
-    if task.dev is not None and task.dev_targets is not None:
-        dev = features(network, task.dev, weights=weights), task.dev_targets
-    return HeadBank(task.name, (read, task.targets), dev, task.labels, settings, seeds)
+
+    def read(split: Split) -> np.ndarray:
+        return split_features(network, split, tokenizer, settings.max_length, weights=weights)
+
+    dev = None if task.dev is None or task.dev.labels is None else (read(task.dev), task.dev.labels)
+    return HeadBank(task.name, (read(task.train), task.targets), dev, len(task.labels), settings, seeds)
 
 
 def _trained(
@@ -176,18 +195,24 @@ def _trained(
     network: Network,
     tokenizer: Tokenizer,
     settings: TrainingSettings,
+    dev: Encoded | None,
+    seeds: int,
 ) -> Trained:
+    """One seed's part of what was trained; of the time that several seeds took together, its share."""
     put(network, outcome.weights[settings.seed])
     best = outcome.best[settings.seed]
     fitted = NetworkFitted(network.float().to(settings.device), tokenizer, settings, method.trains, job.task)
     if learns_from_features(method, network, settings):
-        fitted.shared = weights_fingerprint(network.encoder)
+        fitted.shared = _weights(job, network)
+    logits = outcome.logits.get(settings.seed)
+    history = [record for record in outcome.history if record.seed == settings.seed]
     return Trained(
         fitted,
-        [record for record in outcome.history if record.seed == settings.seed],
+        history,
         {"learning_rate": best.rate, "epoch": best.epoch, "dev_accuracy": best.score},
-        outcome.elapsed,
-        trials=len(outcome.history),
+        outcome.elapsed / seeds,
+        trials=len(history),
+        dev=None if logits is None or dev is None else Predictions(softmax(logits), _truncated(dev)),
     )
 
 

@@ -41,6 +41,7 @@ class Job:
     settings: Settings  # resolved
     start: "Start | None" = None  # None for a method that needs none
     prepared: "tuple[Encoder, Tokenizer] | None" = None  # what `Method.prepare` gave, where it was called before
+    fingerprint: str | None = None  # of the prepared encoder's weights, where it was made before
     checkpoint: Path | None = None  # where to go on from, and to leave a way to go on
     report: "Report | None" = None
 
@@ -49,19 +50,34 @@ class Job:
         return self.tasks[0]
 
 
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What was predicted for some texts."""
+
+    probabilities: "np.ndarray"  # (texts, labels), rows sum to one
+    truncated: int = 0  # texts that were longer than what is read
+
+
 class Fitted(ABC):
     """Something that classifies, and can be written to a folder without pickle."""
 
+    trained_parameters: int = 0
+
     @abstractmethod
-    def probabilities(self, texts: Sequence[str], second_texts: Sequence[str] | None = None) -> "np.ndarray":
-        """(texts, labels), rows sum to one."""
+    def predict(self, split: "Split", *, keep: bool = False) -> Predictions:
+        """A probability per text and label. `keep` what others will compute from the same texts, too."""
 
     @abstractmethod
     def save(self, folder: Path) -> None:
         """Write what the method trained."""
 
-    trained_parameters: int = 0
-    cut: int = 0  # texts that were truncated in the last call
+    def probabilities(self, texts: Sequence[str], second_texts: Sequence[str] | None = None) -> "np.ndarray":
+        """(texts, labels), rows sum to one."""
+        from pocketbert.tasks import Split
+
+        return self.predict(
+            Split(list(texts), None if second_texts is None else list(second_texts), None)
+        ).probabilities
 
 
 @dataclass
@@ -73,6 +89,7 @@ class Trained:
     best: dict[str, Any] = field(default_factory=dict)  # rate, epoch, dev_accuracy
     elapsed: float = 0.0
     trials: int = 1  # rates x epochs that dev chose from
+    dev: Predictions | None = None  # for the dev split, where they were made on the way
 
 
 @dataclass(frozen=True, eq=False)

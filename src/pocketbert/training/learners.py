@@ -141,7 +141,7 @@ class NetworkLearner:
             known = [one.values[name] for one in scores if one.chooses is not None]
             whole = [value for value in known if value is not None]
             values[name] = sum(whole) / len(whole) if whole and len(whole) == len(known) else None
-        return [Scores(values, next((one.chooses for one in scores if one.chooses), None))]
+        return [Scores(values, next((one.chooses for one in scores if one.chooses), None), scores[0].logits)]
 
     def snapshot(self, candidate: int) -> dict[str, Tensor]:
         """The trained parameters, the word table whole again."""
@@ -313,7 +313,7 @@ def score(logits: np.ndarray | None, targets: np.ndarray | None) -> Scores:
     shifted = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
     loss = np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(targets)), targets]
     accuracy = float((logits.argmax(axis=1) == targets).mean())
-    return Scores({"dev_accuracy": accuracy, "dev_loss": float(loss.mean())}, "dev_accuracy")
+    return Scores({"dev_accuracy": accuracy, "dev_loss": float(loss.mean())}, "dev_accuracy", logits)
 
 
 def _sliced(task: TaskTexts, taken: VocabularySlice) -> TaskTexts:

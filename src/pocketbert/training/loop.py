@@ -40,6 +40,7 @@ class Scores:
 
     values: dict[str, float | None] = field(default_factory=dict)
     chooses: str | None = None
+    logits: np.ndarray | None = None  # what was scored, kept for the best
 
 
 class Learner(Protocol):
@@ -119,6 +120,7 @@ class Outcome:
 
     best: dict[int, Best] = field(default_factory=dict)
     weights: dict[int, dict[str, Tensor]] = field(default_factory=dict)
+    logits: dict[int, np.ndarray] = field(default_factory=dict)  # of dev, by the best weights
     history: list[EpochRecord] = field(default_factory=list)
     elapsed: float = 0.0  # spent in epochs, also in earlier processes
 
@@ -162,6 +164,8 @@ def train(
                 if _better(found, outcome.best.get(candidate.seed)):
                     outcome.best[candidate.seed] = found
                     outcome.weights[candidate.seed] = learner.snapshot(index)
+                    if scores.logits is not None:
+                        outcome.logits[candidate.seed] = scores.logits
                 if report is not None:
                     speed = learner.examples * len(learner.candidates) / max(elapsed, 1e-9)
                     left = elapsed * (epochs - epoch - 1 + (len(groups) - number - 1) * epochs)
@@ -228,6 +232,8 @@ def _save(path: Path, outcome: Outcome, group: int, epoch: int, state: dict[str,
     tensors = {f"state/{name}": tensor.detach().contiguous().clone() for name, tensor in state.items()}
     for seed, weights in outcome.weights.items():
         tensors.update({f"best/{seed}/{name}": tensor for name, tensor in weights.items()})
+    for seed, logits in outcome.logits.items():
+        tensors[f"logits/{seed}"] = torch.from_numpy(np.ascontiguousarray(logits))
     metadata: dict[str, Any] = {
         "group": group,
         "epoch": epoch,
@@ -282,6 +288,8 @@ def _resume(path: Path | None) -> tuple[Outcome, int, int, dict[str, Tensor] | N
             if name.startswith("best/"):
                 _, seed, weight = name.split("/", 2)
                 outcome.weights.setdefault(int(seed), {})[weight] = tensor
+            elif name.startswith("logits/"):
+                outcome.logits[int(name.removeprefix("logits/"))] = tensor.numpy()
         if outcome.weights.keys() != outcome.best.keys():
             raise UserError("the best weights are missing")
     except (SafetensorError, OSError, KeyError, TypeError, ValueError, RecursionError) as error:
@@ -290,6 +298,17 @@ def _resume(path: Path | None) -> tuple[Outcome, int, int, dict[str, Tensor] | N
     if not state:
         return outcome, metadata["group"] + 1, 0, None
     return outcome, metadata["group"], metadata["epoch"], state
+
+
+def trained_seeds(path: Path) -> tuple[list[int], bool]:
+    """The seeds that a checkpoint is about, and whether their training is done; none where it cannot be read."""
+    try:
+        with safe_open(path, framework="np") as file:
+            history = json.loads(file.metadata()["progress"])["history"]
+            done = not any(name.startswith("state/") for name in file.keys())  # noqa: SIM118 - not a dict
+            return list(dict.fromkeys(int(record["seed"]) for record in history)), done
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError, RecursionError):
+        return [], False
 
 
 def derived_seed(*parts: int) -> int:

@@ -1,7 +1,8 @@
 """MNLI (Williams et al. 2018): entailment, neutral or contradiction; its test is the matched dev set."""
 
+from pocketbert.tasks.normalise import normalise
 from pocketbert.tasks.registry import File, Hub, Parts, builtin
-from pocketbert.tasks.split import cut_split, normalise
+from pocketbert.tasks.split import cut_split
 from pocketbert.tasks.task import Split
 
 

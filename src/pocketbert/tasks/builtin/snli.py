@@ -1,7 +1,8 @@
 """SNLI (Bowman et al. 2015): entailment, neutral or contradiction between captions."""
 
+from pocketbert.tasks.normalise import normalise
 from pocketbert.tasks.registry import File, Hub, Parts, builtin
-from pocketbert.tasks.split import cut_split, normalise
+from pocketbert.tasks.split import cut_split
 from pocketbert.tasks.task import Split
 
 

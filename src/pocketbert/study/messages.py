@@ -1,0 +1,87 @@
+"""What a study and its workers tell each other, as JSON: tasks, with all that was made of their texts, and runs.
+
+A text is read, normalised and tokenised once, where the study is planned; workers are handed the results.
+"""
+
+import base64
+from typing import Any
+
+import numpy as np
+
+from pocketbert.study.plan import Plan, PlannedRun
+from pocketbert.study.store import Store
+from pocketbert.tasks import Split, Task
+from pocketbert.tokenizer import Encoded
+
+ARRAYS = ("ids", "starts", "second_starts", "cut")  # of an Encoded
+
+
+def task_to_json(task: Task) -> dict[str, Any]:
+    """What a run needs of a task."""
+    splits = {name: _split_to_json(split) for name, split in task.splits.items()}
+    return {"name": task.name, "labels": list(task.labels), "pair": task.pair, "splits": splits}
+
+
+def task_from_json(content: dict[str, Any]) -> Task:
+    splits = {name: _split_from_json(split) for name, split in content["splits"].items()}
+    return Task(content["name"], tuple(content["labels"]), splits, content["pair"])
+
+
+def _split_to_json(split: Split) -> dict[str, Any]:
+    encodings = [
+        {
+            "tokenizer": tokenizer,
+            "max_length": max_length,
+            "padding_id": encoded.padding_id,
+            "pairs": encoded.pairs,
+            **{name: _pack(getattr(encoded, name)) for name in ARRAYS},
+        }
+        for (tokenizer, max_length), encoded in split.encodings.items()
+    ]
+    return {
+        "texts": split.texts,
+        "second_texts": split.second_texts,
+        "labels": None if split.labels is None else _pack(split.labels),
+        "reason": split.reason,
+        "hashes": _pack(split.hashes),
+        "encodings": encodings,
+    }
+
+
+def _split_from_json(content: dict[str, Any]) -> Split:
+    encodings = {
+        (one["tokenizer"], one["max_length"]): Encoded(
+            **{name: _unpack(one[name]) for name in ARRAYS}, padding_id=one["padding_id"], pairs=one["pairs"]
+        )
+        for one in content["encodings"]
+    }
+    labels = None if content["labels"] is None else _unpack(content["labels"])
+    split = Split(content["texts"], content["second_texts"], labels, content["reason"], encodings=encodings)
+    split.hashes = _unpack(content["hashes"])
+    return split
+
+
+def _pack(array: np.ndarray) -> list[str]:
+    return [array.dtype.str, base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")]
+
+
+def _unpack(packed: list[str]) -> np.ndarray:
+    kind, data = packed
+    return np.frombuffer(base64.b64decode(data), dtype=kind)
+
+
+def bank_message(runs: list[PlannedRun], plan: Plan, store: Store) -> dict[str, Any]:
+    """Runs that differ in their seeds alone, as a worker is told of them, now that what they need is finished.
+
+    Folders, `start` among them, are beside each other in the worker's folder of runs.
+    """
+    first = runs[0]
+    return {
+        "task": first.task,
+        "method": first.method,
+        "model": first.model,
+        "start": first.start,
+        "settings": store.settings(first).to_dict(),
+        "seeds": {run.settings.seed: run.folder for run in runs},
+        "warnings": plan.checks[first.row].warnings,
+    }
