@@ -6,10 +6,10 @@ import torch
 from conftest import VOCABULARY, hugging_face_bert, random_batch
 from torch.nn import functional as F
 
-from pocketbert.catalog import load_pretraining
 from pocketbert.config import Config
 from pocketbert.encoder import Encoder
 from pocketbert.heads import Pretraining
+from pocketbert.loading import load_pretraining
 from pocketbert.pretraining.distillation import DistillationBatch, Words
 from pocketbert.pretraining.distributed import Processes
 from pocketbert.pretraining.examples import Batch

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from pocketbert import __version__
-from pocketbert.catalog import find, place
+from pocketbert.catalog import find
 from pocketbert.errors import UserError
 from pocketbert.files import LOCK, lock, new_folder
+from pocketbert.loading import load_folder
 from pocketbert.methods import get_method
 from pocketbert.study.plan import Plan, PlannedRun
 from pocketbert.study.pool import TRIES, Event, Queue, Watch, message_of
@@ -180,8 +181,7 @@ def do_job(
     if version != __version__:
         return [{"failed": f"this node has pocketbert {__version__}, the driver {version}"} for _ in runs]
     node = Path(tempfile.gettempdir()) / f"pocketbert-{os.getuid() if hasattr(os, 'getuid') else 'node'}"
-    if model is not None and files is not None:
-        place(model, _unpack(node, model, files))
+    base = load_folder(_unpack(node, model, files), model) if model is not None and files is not None else None
     loaded = task_from_json(task)
     results: list[dict[str, Any]] = []
     for run in runs:
@@ -190,7 +190,7 @@ def do_job(
             for name, content in zip(ancestors, parents, strict=True):
                 _write(Path(temporary) / name, content)
             messages: list[dict[str, Any]] = []
-            do_run(run, loaded, folder, messages.append)
+            do_run(run, loaded, folder, messages.append, base)
             last = messages[-1]
             if "done" in last:
                 results.append({"files": _files_of_run(folder)})

@@ -20,6 +20,7 @@ import numpy as np
 from pocketbert.errors import CannotWrite, UserError
 from pocketbert.methods import get_method
 from pocketbert.runs import load_run, train_run
+from pocketbert.start import Start
 from pocketbert.tasks import Check, Split, Task
 from pocketbert.training.loop import Progress
 
@@ -29,10 +30,13 @@ WAIT = 30.0  # seconds to let the worker of a killed study end
 Tell = Callable[[dict[str, Any]], None]
 
 
-def do_run(metadata: dict[str, Any], task: Task, folder: Path, tell: Tell) -> None:
-    """Train one run into its folder, and tell how it goes. What it says of a failure is in the last message."""
+def do_run(metadata: dict[str, Any], task: Task, folder: Path, tell: Tell, base: Start | None = None) -> None:
+    """Train one run into its folder, and tell how it goes. What it says of a failure is in the last message.
+
+    `base`: the model that its name stands for, where that lies in another folder than on the machine that planned.
+    """
     try:
-        start = None if metadata["start"] is None else load_run(folder.parent / metadata["start"]).start()
+        start = base if metadata["start"] is None else load_run(folder.parent / metadata["start"]).start(base)
         train_run(
             task,
             metadata["method"],

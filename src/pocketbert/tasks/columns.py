@@ -128,7 +128,7 @@ def _label_like(values: Sequence[str]) -> bool:
 class Watch:
     """Looks along while rows are read, for columns that are not what they seem."""
 
-    MOST_KINDS = 1000  # values remembered a column; a column with more is no code for the label
+    MOST_KINDS = 1000  # values remembered per column; a column with more is no code for the label
     MOST_COLUMNS = 100  # looked at, the first ones
 
     def __init__(self, rows: Rows, columns: Columns) -> None:

@@ -63,7 +63,7 @@ def _unknown(name: str) -> str:
 
 
 def list_tasks() -> list[dict[str, Any]]:
-    """Every built-in task, with the rows of each split where its data are at hand."""
+    """Every built-in task, with the rows of each split where its data are available."""
     listed = []
     for name, source in sources().items():
         entry: dict[str, Any] = {

@@ -264,10 +264,10 @@ def _json_rows(rows: Rows) -> Iterator[tuple[int, Row]]:
                 row = json.loads(_LONE_SURROGATE.sub("\ufffd", json.dumps(row, ensure_ascii=False)))
         except (ValueError, RecursionError) as error:
             why = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply or a number too long"
-            raise UserError(f"{rows.path}: line {number} is not JSON ({why}); one object a line is expected") from None
+            raise UserError(f"{rows.path}: line {number} is not JSON ({why}); one object per line is expected") from None
         if not isinstance(row, dict):
             raise UserError(
-                f"{rows.path}: line {number} holds {type(row).__name__}, not an object; one object a line "
+                f"{rows.path}: line {number} holds {type(row).__name__}, not an object; one object per line "
                 "is expected, "
                 'such as {"text": "…", "label": "…"}'
             )
@@ -280,7 +280,7 @@ def _count_values(rows: Rows, number: int, line: str) -> None:
     """A line of twenty megabytes may hold a thousand megabytes of empty objects."""
     found = sum(1 for match in islice(_VALUES.finditer(line), 3 * MOST_VALUES) if match[0][0] != '"')
     if found > MOST_VALUES:
-        raise UserError(f"{rows.path}: line {number} holds more than {MOST_VALUES:,} values; is it one row a line?")
+        raise UserError(f"{rows.path}: line {number} holds more than {MOST_VALUES:,} values; is it one row per line?")
 
 
 def _is_deep(row: Row) -> bool:

@@ -1,7 +1,7 @@
 """The built-in tasks: each is one file in `builtin/` that says where its data are and how they become splits.
 
 A source reads named parts ("train", "validation", …) through `Parts`, which finds them in POCKETBERT_DATA,
-in the user's data folder or, if asked, on the Hub, and carries label names rather than bare numbers: copies
+in the user's data folder or, if asked, on the Hub, and keeps label names rather than bare numbers: copies
 of one data set number their labels differently.
 """
 

@@ -43,7 +43,7 @@ def normalise(text: str) -> str:
 
 
 def each_key(split: Split) -> Iterator[str]:
-    """One normalised string a row: of the text, or of both texts of a pair."""
+    """One normalised string per row: of the text, or of both texts of a pair."""
     if split.second_texts is None:
         return map(normalise, split.texts)
     pairs = zip(split.texts, split.second_texts, strict=True)
@@ -55,7 +55,7 @@ def keys(split: Split) -> list[str]:
 
 
 def text_hashes(split: Split) -> np.ndarray:
-    """One 64-bit number a row, of the text with case, spaces and punctuation left aside."""
+    """One 64-bit number per row, of the text with case, spaces and punctuation left aside."""
     digests = bytearray()
     for key in each_key(split):
         digests += hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest()
@@ -63,7 +63,7 @@ def text_hashes(split: Split) -> np.ndarray:
 
 
 def connected(split: Split) -> list[str]:
-    """One string a row, the same for rows that share a normalised text, directly or through other rows."""
+    """One string per row, the same for rows that share a normalised text, directly or through other rows."""
     firsts = [normalise(text) for text in split.texts]
     if split.second_texts is None:
         return firsts
