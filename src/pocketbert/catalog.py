@@ -21,7 +21,11 @@ from pocketbert.errors import UserError
 from pocketbert.files import home, is_temporary, recover
 from pocketbert.heads import make_head
 
-PRETRAINED = ("pocket-mini", "pocket-tiny", "minilm-l6")  # what is taken when none is named: the first that is available
+PRETRAINED = (
+    "pocket-mini",
+    "pocket-tiny",
+    "minilm-l6",
+)  # what is taken when none is named: the first that is available
 BUNDLED = Path(__file__).parent / "bundled"  # models inside the package, one folder each
 
 
@@ -87,7 +91,9 @@ def find(name: str | os.PathLike[str], *, revision: str | None = None) -> ModelS
     if "/" in given or os.sep in given or given.startswith("."):
         raise UserError(f"{given}: no such folder")
     names = [source.name for source in _available()]
-    raise UserError(f"no model '{given}'; available are {', '.join(names)}; or give a folder, or a Hub name owner/model")
+    raise UserError(
+        f"no model '{given}'; available are {', '.join(names)}; or give a folder, or a Hub name owner/model"
+    )
 
 
 def is_available(name: str) -> bool:

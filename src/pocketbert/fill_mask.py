@@ -63,4 +63,6 @@ def usual_filler() -> str:
         folder = find(name).folder if is_available(name) else None
         if folder is not None and HEAD in WeightFile(folder).shapes:
             return name
-    raise UserError("no model with a masked-word head is available; name one (--model), or make one: pocketbert pretrain")
+    raise UserError(
+        "no model with a masked-word head is available; name one (--model), or make one: pocketbert pretrain"
+    )

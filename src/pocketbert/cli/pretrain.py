@@ -21,7 +21,9 @@ def pretrain(
     steps: Annotated[int | None, typer.Option(help="Budget: steps.")] = None,
     tokens: Annotated[int | None, typer.Option(help="Budget: tokens read.")] = None,
     minutes: Annotated[float | None, typer.Option(help="Budget: minutes, measured once and kept as steps.")] = None,
-    field: Annotated[str, typer.Option(help="JSON lines: the text's field; several, comma-separated: the first one found.")] = "text",
+    field: Annotated[
+        str, typer.Option(help="JSON lines: the text's field; several, comma-separated: the first one found.")
+    ] = "text",
     vocabulary: Annotated[str | None, typer.Option(help="A model's name or a vocab.txt; default: learn one.")] = None,
     vocabulary_size: Annotated[int, typer.Option(help="Tokens to learn.")] = 12_000,
     vocabulary_sample: Annotated[int, typer.Option(help="Characters to learn them from, at most.")] = 30_000_000,

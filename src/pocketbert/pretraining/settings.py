@@ -174,7 +174,7 @@ class PretrainingSettings:
         return cls(**values)
 
 
-def resolve(settings: PretrainingSettings, *, processes_here: int = 1) -> PretrainingSettings:
+def resolve_settings(settings: PretrainingSettings, *, processes_here: int = 1) -> PretrainingSettings:
     """Fill in what was left open. Processes of one machine share its cores."""
     check_device(settings.device)
     width = settings.shape().width

@@ -5,14 +5,13 @@ Everything is linear in the number of rows: texts are compared by a hash of thei
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from pocketbert.errors import listed, quote
-from pocketbert.tasks.registry import sources
-from pocketbert.tasks.split import keys, normalise, text_hashes
+from pocketbert.tasks.split import text_hashes
 from pocketbert.tasks.task import Split, Task
 from pocketbert.tokenizer import spans
 
@@ -59,21 +58,6 @@ class Check:
             "warnings": self.warnings,
             "said": self.notes,
         }
-
-
-@dataclass(frozen=True)
-class Overlap:
-    """How many rows that are scored were in the texts that were learnt from."""
-
-    shared: int
-    rows: int
-    related: bool  # two built-in tasks known to hold the same sentences
-    message: str
-
-    @property
-    def serious(self) -> bool:
-        """More than stray repeats: scores would be too good to be true."""
-        return self.shared > 0 and self.shared >= 0.01 * self.rows
 
 
 def check_task(task: Task, tokenizer: Callable[..., Any] | None = None, max_length: int = 128) -> Check:
@@ -222,46 +206,3 @@ def _between(task: Task, hashes: dict[str, np.ndarray], warnings: list[str]) -> 
     if two:
         have = "text has" if two == 1 else "texts have"
         warnings.append(f"{two:,} {have} two different labels: no model can be right on all of them")
-
-
-def _comparable(split: Split, other: Split) -> set[str]:
-    """What to compare: whole rows, or each sentence alone when pairs meet single texts."""
-    if (split.second_texts is None) == (other.second_texts is None) or split.second_texts is None:
-        return set(keys(split))
-    return {normalise(text) for text in (*split.texts, *split.second_texts)}
-
-
-def overlap(one: Split, other: Split) -> int:
-    """How many normalised texts occur in both."""
-    return len(_comparable(one, other) & _comparable(other, one))
-
-
-def check_overlap(trained_on: Task, scored_on: Task, split: str = "test") -> Overlap:
-    """How much of what is scored was learnt from: train, and dev, which chooses the model."""
-    scored = scored_on.split(split)
-    learnt: set[str] = set()
-    for name in ("train", "dev"):
-        if name in trained_on.splits and (trained_on is not scored_on or name != split):
-            learnt |= _comparable(trained_on.splits[name], scored)
-    if scored.second_texts is not None and trained_on.pair != scored_on.pair:
-        rows = zip(scored.texts, scored.second_texts, strict=True)
-        shared = sum(normalise(one) in learnt or normalise(two) in learnt for one, two in rows)
-    else:
-        shared = sum(key in learnt for key in keys(scored))
-    related = trained_on.name != scored_on.name and _family(trained_on) == _family(scored_on) != ""
-    share = shared / max(1, len(scored))
-    message = (
-        f"{shared:,} of {len(scored):,} texts ({share:.1%}) of {scored_on.name}:{split} are among the "
-        "texts of "
-        f"{trained_on.name} that were learnt from"
-    )
-    found = Overlap(shared, len(scored), related, message)
-    if not found.serious:
-        return found
-    kin = f" ({trained_on.name} and {scored_on.name} are cut from the same reviews)" if related else ""
-    return replace(found, message=f"{message}{kin}: the score would be too good to be true")
-
-
-def _family(task: Task) -> str:
-    source = sources().get(task.name)
-    return source.family if source is not None else ""
