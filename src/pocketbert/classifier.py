@@ -37,7 +37,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     """A text classifier.
 
     Args:
-        model: a name that `pocketbert models` lists, a folder, or `owner/model` on the Hub; None: the best at hand.
+        model: a name that `pocketbert models` lists, a folder, or `owner/model` on the Hub; None: the best available.
         method: what `pocketbert methods` lists.
         start: the folder of a finished run to start from, instead of a model.
         learning_rate: a number, or a list to choose from; None: derived from the model's size.
@@ -261,7 +261,7 @@ def read_texts(X: Any, what: str = "X") -> Split:
 
 
 def read_labels(y: Any, what: str = "y") -> np.ndarray:
-    """One label a row, all of one kind: text, whole numbers or booleans."""
+    """One label per row, all of one kind: text, whole numbers or booleans."""
     if y is None:
         raise UserError(f"Classifier requires y to be passed, but the target {what} is None; give each text a label")
     try:

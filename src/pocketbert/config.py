@@ -40,7 +40,7 @@ MOST = {
     "token_types": 10_000,
 }
 MOST_PARAMETERS = 4_000_000_000
-MOST_TENSORS = 20_000  # of a checkpoint; BERT has 16 a layer
+MOST_TENSORS = 20_000  # of a checkpoint; BERT has 16 per layer
 
 
 @dataclass(frozen=True)

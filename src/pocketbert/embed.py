@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from pocketbert.catalog import load_model, usual_model
+from pocketbert.catalog import usual_model
 from pocketbert.errors import UserError
 from pocketbert.files import new_output
+from pocketbert.loading import load_model
 from pocketbert.predict import refuse_target
 from pocketbert.tasks import read_rows
 from pocketbert.tasks.columns import choose_texts
@@ -20,7 +21,7 @@ from pocketbert.training.settings import POOLINGS
 
 
 class SentenceEncoder:
-    """A model that gives one vector a text."""
+    """A model that gives one vector per text."""
 
     def __init__(self, model: str | None = None, *, pooling: str | None = None, max_length: int = 128) -> None:
         found = load_model(model or usual_model())
@@ -51,7 +52,7 @@ def encode(
     max_length: int = 128,
     threads: int | None = None,
 ) -> np.ndarray:
-    """One vector a text: (texts, width). Pooling is the model's own unless named: pooler, cls or mean."""
+    """One vector per text: (texts, width). Pooling is the model's own unless named: pooler, cls or mean."""
     with computing(threads):
         return SentenceEncoder(model, pooling=pooling, max_length=max_length)(texts)
 

@@ -115,7 +115,7 @@ class Attention(nn.Module):
 
         With one query q a head, q·(Kx + k) = (Kᵀq)·x + q·k, where q·k is the same for every token and falls out of the
         softmax; and Σ pₜ(Vxₜ + v) = V Σ pₜxₜ + v Σ pₜ. So the two matrices are applied
-        once a sentence, not once a token.
+        once per sentence, not once per token.
         """
         weights, bias = (
             part.unflatten(0, (3, self.heads, -1)) for part in self.projections()
@@ -193,7 +193,7 @@ class Layer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """BERT: token ids in, one vector a token and one a sentence out.
+    """BERT: token ids in, one vector per token and one per sentence out.
 
     Args:
         config: the shape.
@@ -227,12 +227,12 @@ class Encoder(nn.Module):
         Args:
             input_ids: (B, T) rows of the word table.
             attention_mask: (B, T) 1 for a token, 0 for padding; None: no padding. Or (B, T, T): what each token may
-                see, a row a token (left to right: the lower triangle).
+                see, one row per token (left to right: the lower triangle).
             token_type_ids: (B, T) 0 for the first segment, 1 for the second; None: all first.
             hidden_states: also give the embeddings' and every layer's result.
             attentions: also give every layer's attention map.
             only_cls: the last layer works for [CLS] alone, and last_hidden_state is (B, 1, H): one query, one output
-                and one feed-forward a sentence instead of one a token.
+                and one feed-forward per sentence instead of one per token.
             places: (M) numbers from 0 to B·T: the last layer finishes these tokens (and each [CLS]) alone, and
                 last_hidden_state is (M, H). For pretraining, which asks about one token in seven.
         """

@@ -10,7 +10,7 @@ import numpy as np
 from pocketbert.errors import UserError, listed, quote
 from pocketbert.metrics import measure
 from pocketbert.runs import SERIOUS, Run
-from pocketbert.tasks import Split, load_task, read_rows, sources
+from pocketbert.tasks import Split, builtin_tasks, load_task, read_rows
 from pocketbert.tasks.columns import choose_columns, choose_texts
 from pocketbert.tasks.labels import label_text, placeholder
 from pocketbert.tasks.texts import Room, Texts
@@ -65,7 +65,7 @@ def _split(
     tell: Callable[[str], None],
 ) -> tuple[str, Split]:
     name, _, part = source.partition(":")
-    if name in sources():
+    if name in builtin_tasks():
         part = part or "test"
         task = load_task(name, labels_are_real=labels_are_real, hub=hub)
         split = task.scored(part)

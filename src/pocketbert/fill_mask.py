@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import torch
 
-from pocketbert.catalog import PRETRAINED, find, is_at_hand, load_model, load_pretraining
+from pocketbert.catalog import PRETRAINED, find, is_available
 from pocketbert.checkpoints import WeightFile
 from pocketbert.errors import UserError
+from pocketbert.loading import load_model, load_pretraining
 
 MASK = "[MASK]"
 HEAD = "cls.predictions.bias"
@@ -57,9 +58,11 @@ def fill(text: str, model: str | os.PathLike[str] | None = None, *, top: int = 5
 
 
 def usual_filler() -> str:
-    """The first pretrained model at hand that has the head."""
+    """The first pretrained model available that has the head."""
     for name in PRETRAINED:
-        folder = find(name).folder if is_at_hand(name) else None
+        folder = find(name).folder if is_available(name) else None
         if folder is not None and HEAD in WeightFile(folder).shapes:
             return name
-    raise UserError("no model with a masked-word head is at hand; name one (--model), or make one: pocketbert pretrain")
+    raise UserError(
+        "no model with a masked-word head is available; name one (--model), or make one: pocketbert pretrain"
+    )

@@ -127,7 +127,7 @@ def make_head(
 
 
 class MaskedWordHead(nn.Module):
-    """Which word was here? Dense, activation, norm, then the word table itself, transposed, plus a bias a word.
+    """Which word was here? Dense, activation, norm, then the word table itself, transposed, plus one bias per word.
 
     The table is not a parameter of this head: it is the encoder's, handed in, so the two can never come apart.
     """

@@ -44,7 +44,7 @@ def fetch(name: str, *, revision: str | None = None, pickle: bool = False) -> Pa
     except (LocalEntryNotFoundError, OfflineModeIsEnabled, ConnectionError, TimeoutError) as error:
         raise UserError(
             f"{which} is not in the local cache and the Hub cannot be reached. Without a network, use a model that is "
-            f"at hand (pocketbert models) or the path of a folder"
+            f"available here (pocketbert models) or the path of a folder"
         ) from error
     except RevisionNotFoundError as error:
         raise UserError(f"{which}: the Hub has the model but not this revision") from error

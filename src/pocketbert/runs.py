@@ -19,10 +19,10 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from pocketbert.catalog import load_model
 from pocketbert.errors import UserError
 from pocketbert.files import recover
 from pocketbert.folders import MANIFEST, METRICS, SETTINGS, Written, read_manifest, sha256
+from pocketbert.loading import load_model
 from pocketbert.methods import Method, get_method
 from pocketbert.run_files import PREDICTIONS, SEEN, read_metadata, read_metrics, rounded_predictions, saved_settings
 from pocketbert.start import Start
@@ -54,32 +54,35 @@ class Run:
     def settings(self) -> Settings:
         return saved_settings(self.metadata)
 
-    def fitted(self) -> Fitted:
-        """What classifies, loaded from the folder; the model's files must be those that were written."""
+    def fitted(self, base: Start | None = None) -> Fitted:
+        """What classifies, loaded from the folder; the model's files must be those that were written.
+
+        `base`: the pretrained model it all began with, where that is not to be looked up by its name.
+        """
         for name, entry in self.files.items():
             if name.startswith("model/") and sha256(self.folder / name) != entry["sha256"]:
                 raise UserError(f"{self.folder / name}: changed since the run was finished")
         check_device(getattr(self.settings, "device", "cpu"))
         start = None
         if self.method.needs_model and not any((self.folder / "model" / own).exists() for own in OWN_ENCODER):
-            start = self._start_of()
+            start = self._start_of(base)
         metadata, folder = self.metadata, self.folder / "model"
         return self.method.load(
             Saved(folder, metadata["task"], self.labels, self.settings, start, metadata.get("weights"))
         )
 
-    def _start_of(self) -> Start:
+    def _start_of(self, base: Start | None) -> Start:
         """What it started from, where it was then."""
         before = self.metadata.get("from")
         if before is not None:
-            return load_run(self.folder / before).start()
+            return load_run(self.folder / before).start(base)
         if self.metadata["model"] is None:
             raise UserError(f"{self.folder / SETTINGS}: damaged: it names no model")
-        return load_model(self.metadata["model"])
+        return base or load_model(self.metadata["model"])
 
-    def start(self) -> Start:
-        """This run as what another training starts from."""
-        fitted = self.fitted()
+    def start(self, base: Start | None = None) -> Start:
+        """This run as what another training starts from; `base` as for `fitted`."""
+        fitted = self.fitted(base)
         network = getattr(fitted, "network", None)
         if network is None:
             raise UserError(

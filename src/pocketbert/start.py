@@ -1,6 +1,6 @@
 """What training starts from: an encoder with its tokenizer and pooling, and everything it has learnt from so far.
 
-A pretrained model is a start (`models.load_model`); so is a finished run (`runs.load_start`), which keeps its pooling
+A pretrained model is a start (`loading.load_model`); so is a finished run (`runs.load_start`), which keeps its pooling
 and brings its ancestry along: which runs on which tasks made it, and hashes of every text any of them learnt from, so
 that a leak through two steps is noticed like one through one.
 """

@@ -140,7 +140,7 @@ class Tokenizer:
 
     @classmethod
     def from_vocabulary_file(cls, path: Path, settings: dict[str, Any] | None = None) -> "Tokenizer":
-        """From a vocab.txt, a token a line. Cased or not: `do_lower_case` says; without it, the tokens tell."""
+        """From a vocab.txt, one token per line. Cased or not: `do_lower_case` says; without it, the tokens tell."""
         tokens = _vocabulary_lines(path)
         seen: dict[str, int] = {}
         for number, token in enumerate(tokens, start=1):

@@ -8,8 +8,9 @@ import torch
 from safetensors import safe_open
 
 import pocketbert as pb
-from pocketbert.catalog import BUNDLED, load_model
+from pocketbert.catalog import BUNDLED
 from pocketbert.config import SHAPES
+from pocketbert.loading import load_model
 from pocketbert.training.network import mean_pool
 
 from .conftest import run, write_corpus

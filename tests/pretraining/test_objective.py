@@ -6,20 +6,22 @@ import torch
 from conftest import VOCABULARY, hugging_face_bert, random_batch
 from torch.nn import functional as F
 
-from pocketbert.catalog import load_pretraining
 from pocketbert.config import Config
 from pocketbert.encoder import Encoder
 from pocketbert.heads import Pretraining
+from pocketbert.loading import load_pretraining
 from pocketbert.pretraining.distillation import DistillationBatch, Words
 from pocketbert.pretraining.distributed import Processes
-from pocketbert.pretraining.examples import Batch
+from pocketbert.pretraining.examples import PretrainingBatch
 from pocketbert.pretraining.objective import Student, distillation_losses, read_batch
 from pocketbert.training.batches import round_up_to_bucket
 
 SMALL = Config(vocabulary=50, width=24, layers=2, heads=3, inner=40, positions=32)
 
 
-def make_batch(config, *, rows: int = 6, length: int = 20, seed: int = 0, masked: int = 9, more: int = 3) -> Batch:
+def make_batch(
+    config, *, rows: int = 6, length: int = 20, seed: int = 0, masked: int = 9, more: int = 3
+) -> PretrainingBatch:
     given = random_batch(config, rows=rows, length=length, seed=seed)
     random = np.random.default_rng(seed)
     real = np.flatnonzero(given["attention_mask"].numpy())
@@ -27,7 +29,7 @@ def make_batch(config, *, rows: int = 6, length: int = 20, seed: int = 0, masked
     words = random.integers(5, config.vocab_size, masked)
     next_sentence_labels = torch.from_numpy(random.integers(0, 2, rows))
     places, words = torch.from_numpy(places), torch.from_numpy(words)
-    return Batch(
+    return PretrainingBatch(
         **given,
         places=places,
         words=words,

@@ -14,11 +14,11 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 
 import pocketbert
-from pocketbert.catalog import load_model, load_pretraining
 from pocketbert.checkpoints import save_model
 from pocketbert.config import Config
 from pocketbert.encoder import Encoder
 from pocketbert.errors import UserError
+from pocketbert.loading import load_model, load_pretraining
 from pocketbert.pretraining import PretrainingSettings, load_pretrained, pretrain
 from pocketbert.pretraining.card import command
 from pocketbert.pretraining.settings import default_rate, resolve

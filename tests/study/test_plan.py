@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from pocketbert.catalog import load_model
 from pocketbert.errors import UserError
+from pocketbert.loading import load_model
 from pocketbert.study import Row, Study, list_presets
 from pocketbert.study.plan import choose_rows, make_plan
 from pocketbert.study.study import from_config, parse_workers

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pocketbert.tasks import Split, Task, check_overlap, check_task, load_task, overlap
+from pocketbert.tasks import Split, Task, check_task, load_task
 
 Write = Callable[..., Path]
 
@@ -111,14 +111,6 @@ def test_lengths_are_tokens_when_a_tokenizer_is_given() -> None:
     assert tokens["truncated_share"] == 0.5
 
 
-def test_overlap_counts_texts_whatever_their_spelling() -> None:
-    one = Split(["It's good.", "bad", "bad"], None, None)
-    assert overlap(one, Split(["it 's good", "new"], None, None)) == 1
-    assert overlap(one, Split(["other", "x"], ["BAD!", "y"], None)) == 1
-    found = check_overlap(make([("It's good.", 0), ("bad", 1)]), make(fine(), [("it 's good", 0), ("new", 1)]))
-    assert (found.shared, found.rows, found.serious) == (1, 2, True)
-
-
 def test_checks_take_linear_time() -> None:
     def seconds(count: int) -> float:
         task = make([(f"text {row} of many words", row % 2) for row in range(count)], fine())
@@ -126,7 +118,6 @@ def test_checks_take_linear_time() -> None:
         for _ in range(3):
             start = time.perf_counter()
             check_task(task)
-            check_overlap(task, task)
             best.append(time.perf_counter() - start)
         return min(best)
 

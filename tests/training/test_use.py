@@ -188,7 +188,7 @@ def test_the_interval_is_wilsons():
 
 
 def test_vectors_are_the_encoders_own(model):
-    from pocketbert.catalog import load_encoder, load_tokenizer
+    from pocketbert.loading import load_encoder, load_tokenizer
 
     texts = ["good film", "a dull story with some of the cast", ""]
     got = encode(texts, model, pooling="cls")

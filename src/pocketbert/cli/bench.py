@@ -11,9 +11,9 @@ from pocketbert.cli.output import print_json, print_table, say
 @app.command()
 def bench(
     task: Annotated[str, typer.Option(help="A single-sentence task to take texts from.")] = "movies",
-    sizes: Annotated[str, typer.Option(help="Shapes, with commas.")] = "tiny,mini",
+    sizes: Annotated[str, typer.Option(help="Shapes, comma-separated.")] = "tiny,mini",
     threads: Annotated[int | None, typer.Option(min=1, help="Threads; default: every core.")] = None,
-    steps: Annotated[int, typer.Option(min=1, max=100_000, help="Batches a round.")] = 20,
+    steps: Annotated[int, typer.Option(min=1, max=100_000, help="Batches per round.")] = 20,
     as_json: Json = False,
 ) -> None:
     """Measure training and predicting speed here, with and without the ideas of docs/performance.md."""
@@ -45,7 +45,7 @@ def bench(
         ]
         for it in found["sizes"]
     ]
-    print_table(columns, rows, title=f"{found['task']}, {found['threads']} threads, examples a second")
+    print_table(columns, rows, title=f"{found['task']}, {found['threads']} threads, examples per second")
     say(
         "matrix products here: "
         + ", ".join(f"{name} {speed:,.0f} GFLOP/s" for name, speed in found["gigaflops"].items())

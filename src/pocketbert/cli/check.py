@@ -70,7 +70,8 @@ def check(
 
 
 def _tokenizer(model: str | None) -> Any:
-    from pocketbert.catalog import load_tokenizer, usual_model
+    from pocketbert.catalog import usual_model
+    from pocketbert.loading import load_tokenizer
 
     if model is not None:
         return load_tokenizer(model)

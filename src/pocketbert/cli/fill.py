@@ -13,7 +13,7 @@ from pocketbert.cli.output import print_json, print_table
 def fill(
     text: Annotated[str, typer.Argument(help="A sentence with [MASK] in it.")],
     model: Annotated[str | None, typer.Option(help="A model with a masked-word head: a name or a folder.")] = None,
-    top: Annotated[int, typer.Option(help="Words a gap.")] = 5,
+    top: Annotated[int, typer.Option(help="Words per gap.")] = 5,
     as_json: Json = False,
 ) -> None:
     """The most probable words for each [MASK]."""

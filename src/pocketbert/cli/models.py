@@ -1,4 +1,4 @@
-"""`pocketbert models`: what is at hand; `models show`: one of them; `models import`: convert an old one."""
+"""`pocketbert models`: what is available; `models show`: one of them; `models import`: convert an old one."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,13 +9,13 @@ from pocketbert.cli.app import Json, app
 from pocketbert.cli.output import print_json, print_table, say
 from pocketbert.errors import UserError
 
-group = typer.Typer(help="The models at hand: list, show, import.", no_args_is_help=False)
+group = typer.Typer(help="The available models: list, show, import.", no_args_is_help=False)
 app.add_typer(group, name="models")
 
 
 @group.callback(invoke_without_command=True)
 def models(context: typer.Context, as_json: Json = False) -> None:
-    """List the models at hand: layers, width, heads, parameters, licence, where from."""
+    """List the available models: layers, width, heads, parameters, licence, where from."""
     if context.invoked_subcommand is not None:
         if as_json:
             raise UserError(f"--json goes behind the command: pocketbert models {context.invoked_subcommand} --json")
@@ -65,7 +65,7 @@ def import_(
     as_json: Json = False,
 ) -> None:
     """Convert a model that exists only as pytorch_model.bin, in a separate process, tensors only."""
-    from pocketbert.catalog import import_model
+    from pocketbert.model_import import import_model
 
     target = import_model(source, out, allow_pickle=allow_pickle, revision=revision)
     if as_json:

@@ -21,14 +21,16 @@ def pretrain(
     steps: Annotated[int | None, typer.Option(help="Budget: steps.")] = None,
     tokens: Annotated[int | None, typer.Option(help="Budget: tokens read.")] = None,
     minutes: Annotated[float | None, typer.Option(help="Budget: minutes, measured once and kept as steps.")] = None,
-    field: Annotated[str, typer.Option(help="JSON lines: the text's field; several with commas: the first.")] = "text",
+    field: Annotated[
+        str, typer.Option(help="JSON lines: the text's field; several, comma-separated: the first one found.")
+    ] = "text",
     vocabulary: Annotated[str | None, typer.Option(help="A model's name or a vocab.txt; default: learn one.")] = None,
     vocabulary_size: Annotated[int, typer.Option(help="Tokens to learn.")] = 12_000,
     vocabulary_sample: Annotated[int, typer.Option(help="Characters to learn them from, at most.")] = 30_000_000,
     lowercase: Annotated[bool, typer.Option(help="An uncased vocabulary.")] = True,
     held_out: Annotated[float, typer.Option(help="Share of the documents that is only measured on.")] = 0.01,
-    batch_size: Annotated[int, typer.Option(help="Rows a step, over all processes.")] = 64,
-    max_length: Annotated[int, typer.Option(help="Tokens a row.")] = 128,
+    batch_size: Annotated[int, typer.Option(help="Rows per step, over all processes.")] = 64,
+    max_length: Annotated[int, typer.Option(help="Tokens per row.")] = 128,
     positions: Annotated[int, typer.Option(help="Places the model has; untrained ones repeat.")] = 512,
     share: Annotated[float, typer.Option(help="Share of the tokens that is masked.")] = 0.15,
     whole_word: Annotated[bool, typer.Option("--whole-word", help="Mask all pieces of a word or none.")] = False,
@@ -46,7 +48,7 @@ def pretrain(
     teacher: Annotated[str | None, typer.Option(help="A model to agree with, such as minilm-l6.")] = None,
     teacher_words: Annotated[bool, typer.Option("--teacher-words", help="Start from its word vectors.")] = False,
     teacher_sentences: Annotated[int, typer.Option(help="Sentences it is asked about.")] = 200_000,
-    teacher_batch: Annotated[int, typer.Option(help="Of them a step.")] = 64,
+    teacher_batch: Annotated[int, typer.Option(help="Of them per step.")] = 64,
     teacher_length: Annotated[int, typer.Option(help="Tokens of a sentence, at most.")] = 64,
     teacher_pooling: Annotated[str, typer.Option(help="The student's sentence vector: mean or pooler.")] = "mean",
     teacher_layer: Annotated[
@@ -59,7 +61,7 @@ def pretrain(
     seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 0,
     device: Annotated[str, typer.Option(help="cpu, or cuda (untested).")] = "cpu",
     precision: Annotated[str | None, typer.Option(help="float32 or bfloat16; default: what pays here.")] = None,
-    threads: Annotated[int | None, typer.Option(help="Threads a process; default: every core.")] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads per process; default: every core.")] = None,
     half: Annotated[bool, typer.Option("--half", help="Write the weights as float16.")] = False,
     cache: Annotated[Path | None, typer.Option(help="Where tokenised texts and teacher's vectors are kept.")] = None,
     as_json: Json = False,
@@ -129,7 +131,7 @@ def _show(done: "PretrainedFolder") -> None:
     ]
     title = f"{metrics['steps']:,} steps, {metrics['tokens']:,} tokens in {duration(cost['training_seconds'])}"
     print_table(["", "words: loss", "right %", "next sentence: loss", "right %"], rows, title=title)
-    say(f"{cost['parameters']:,} parameters, {cost['tokens_per_second']:,.0f} tokens a second; model: {done.folder}")
+    say(f"{cost['parameters']:,} parameters, {cost['tokens_per_second']:,.0f} tokens per second; model: {done.folder}")
 
 
 _COLUMNS = (("words", 1), ("words_accuracy", 100), ("next_sentence", 1), ("next_sentence_accuracy", 100))

@@ -126,12 +126,12 @@ def encode(
     model: Annotated[str | None, typer.Option(help="A name from `pocketbert models`, a folder, a Hub name.")] = None,
     text: Text = None,
     pooling: Annotated[str | None, typer.Option(help="pooler, cls or mean; default: the model's own.")] = None,
-    max_length: Annotated[int, typer.Option(min=2, help="Tokens a text.")] = 128,
+    max_length: Annotated[int, typer.Option(min=2, help="Tokens per text.")] = 128,
     encoding: Encoding = "utf-8",
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:
-    """One vector a text, into a .npy file (numpy.load reads it)."""
+    """One vector per text, into a .npy file (numpy.load reads it)."""
     from pocketbert.embed import encode_file
 
     target = _target(out, f"{_stem(file)}.vectors.npy", as_json)

@@ -84,7 +84,7 @@ class Scratch(NetworkMethod):
 
 
 def _given(vocabulary: str) -> "Tokenizer":
-    from pocketbert.catalog import load_tokenizer
+    from pocketbert.loading import load_tokenizer
     from pocketbert.tokenizer import Tokenizer
 
     if vocabulary.endswith(".txt"):

@@ -50,7 +50,7 @@ def write_card(path: Path, metrics: dict[str, Any], settings: PretrainingSetting
         f"{100 * settings.warmup:g} %, then down to zero in a line; weight decay {settings.weight_decay:g}; dropout "
         f"{settings.dropout:g}; {settings.precision}; seed {settings.seed}.",
         f"- Cost: {cost['training_seconds'] / 60:.1f} minutes with {cost['processes']} x {settings.threads} threads, "
-        f"{cost['tokens_per_second']:,.0f} tokens a second.",
+        f"{cost['tokens_per_second']:,.0f} tokens per second.",
         "",
         "```",
         command(replace(settings, steps=metrics["steps"], tokens=None, minutes=None), files),
@@ -93,7 +93,7 @@ def _teacher(settings: PretrainingSettings) -> list[str]:
     if settings.learns_states:
         lines.append(
             f"- The states of the words in layer {settings.teacher_layer} of {settings.teacher}, standardised, are "
-            f"learned by the student's last layer ({settings.teacher_batch} sentences a step, of up to "
+            f"learned by the student's last layer ({settings.teacher_batch} sentences per step, of up to "
             f"{settings.teacher_sentences:,}, where both tokenizers see the same words; both averaged over a word's "
             f"pieces): cosine distance after another projection (weight {settings.states_weight:g})."
         )

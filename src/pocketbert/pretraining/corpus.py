@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from pocketbert.catalog import load_tokenizer
 from pocketbert.errors import UserError
 from pocketbert.files import lock, new_folder, read_json, remove_leftovers, write_json, write_text
+from pocketbert.loading import load_tokenizer
 from pocketbert.pretraining.text import kind_of, read_documents
 from pocketbert.tokenizer import Tokenizer
 

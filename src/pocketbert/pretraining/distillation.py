@@ -1,8 +1,8 @@
 """What a teacher makes of the corpus's sentences: computed once and kept, then a batch of it for every step.
 
 Of each drawn sentence its vector is kept, as float16; on wish also the states of its words in one of the teacher's
-layers, as a byte a number. Sentences are kept in the order in which they were drawn: a run that wants more of them only
-asks about the rest. They are written in chunks, and a killed run goes on with the next.
+layers, as one byte per number. Sentences are kept in the order in which they were drawn: a run that wants more of them
+only asks about the rest. They are written in chunks, and a killed run goes on with the next.
 
 Shapes: S sentences, T tokens, P of them between [CLS] and [SEP], W words, D the teacher's width.
 """

@@ -45,7 +45,7 @@ class Drawing:
 
 
 @dataclass
-class Batch:
+class PretrainingBatch:
     """What a model is given, and what it should say."""
 
     input_ids: Tensor  # (B, T)
@@ -59,7 +59,7 @@ class Batch:
     rows_everywhere: int
     tokens_everywhere: int  # without padding
 
-    def to(self, device: str) -> "Batch":
+    def to(self, device: str) -> "PretrainingBatch":
         if device == "cpu":
             return self
         moved: dict[str, Any] = {
@@ -183,7 +183,7 @@ class Examples:
 
     # -- the batch -----------------------------------------------------------------------------------------------
 
-    def batch(self, step: int, rank: int = 0, processes: int = 1) -> Batch:
+    def batch(self, step: int, rank: int = 0, processes: int = 1) -> PretrainingBatch:
         """The batch of a step; with several processes, this one's rows of it (every `processes`-th)."""
         begin_a, a, begin_b, b, next_sentence_labels = self.rows(step)
         pairs = self.drawing.next_sentence
@@ -208,7 +208,7 @@ class Examples:
             mask = here[:, None, :] & np.tril(np.ones((len(place), len(place)), dtype=bool))  # (B, T, T)
         own = slice(rank, None, processes)
         asked = int(chosen[own].sum())
-        return Batch(
+        return PretrainingBatch(
             input_ids=torch.from_numpy(shown[own].copy()),
             attention_mask=torch.from_numpy(mask[own].astype(np.int64)),
             token_type_ids=torch.from_numpy(types[own].astype(np.int64)),

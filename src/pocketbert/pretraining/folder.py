@@ -2,7 +2,7 @@
 
 settings.json      what was asked, resolved: enough to do it again
 budget.json        how many steps the budget became, and the measurement behind it
-curve.jsonl        losses, a line a part, while it trains and after
+curve.jsonl        losses, one line per part, while it trains and after
 checkpoint…        while it trains: the way to go on
 config.json, model.safetensors, tokenizer…, 1_Pooling/   the model, as `transformers` and pocketbert read it
 metrics.json       losses against the baseline, the curve, the cost

@@ -18,7 +18,7 @@ from pocketbert.errors import UserError
 from pocketbert.pretraining.corpus import word_shares
 from pocketbert.pretraining.distillation import DistillationBatches
 from pocketbert.pretraining.distributed import Processes
-from pocketbert.pretraining.examples import Batch, Examples
+from pocketbert.pretraining.examples import Examples, PretrainingBatch
 from pocketbert.pretraining.objective import Student, distillation_losses, read_batch
 from pocketbert.pretraining.settings import PretrainingSettings
 from pocketbert.training.loop import Candidate, Scores, derived_seed
@@ -40,7 +40,7 @@ class PretrainingLearner:
         self,
         student: Student,
         examples: Examples | None,
-        held: list[Batch],
+        held: list[PretrainingBatch],
         distillation: DistillationBatches | None,
         settings: PretrainingSettings,
         steps: int,
@@ -158,7 +158,7 @@ def trains(name: str, settings: PretrainingSettings) -> bool:
     return True
 
 
-def measure_held_out(student: Student, held: list[Batch]) -> list[float]:
+def measure_held_out(student: Student, held: list[PretrainingBatch]) -> list[float]:
     """HELD: loss and accuracy of masked words and of next sentences, in full precision; NaN where there are none."""
     student.eval()
     sums, words, rows = np.zeros(4), 0, 0
@@ -174,7 +174,7 @@ def measure_held_out(student: Student, held: list[Batch]) -> list[float]:
     return [float(total / count) if count else math.nan for total, count in zip(sums, counts, strict=True)]
 
 
-def unigram_baseline(counts: np.ndarray, held: list[Batch]) -> dict[str, Any]:
+def unigram_baseline(counts: np.ndarray, held: list[PretrainingBatch]) -> dict[str, Any]:
     """What one knows without reading: the frequency of words in the training text, and the most frequent of them."""
     words = np.concatenate([batch.words.cpu().numpy() for batch in held]) if held else np.zeros(0, dtype=np.int64)
     if not len(words):

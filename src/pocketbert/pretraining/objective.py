@@ -16,7 +16,7 @@ from pocketbert.encoder import initialise
 from pocketbert.heads import Pretraining
 from pocketbert.pretraining.distillation import DistillationBatch, Words, word_means
 from pocketbert.pretraining.distributed import Processes
-from pocketbert.pretraining.examples import Batch
+from pocketbert.pretraining.examples import PretrainingBatch
 from pocketbert.training.network import mean_pool
 
 UNASKED = -100  # instead of a word's id, where nothing is asked
@@ -32,7 +32,7 @@ class Told:
     next_right: Tensor | None = None
 
 
-def read_batch(model: Pretraining, batch: Batch, *, count_right: bool = False) -> Told:
+def read_batch(model: Pretraining, batch: PretrainingBatch, *, count_right: bool = False) -> Told:
     """Both losses. The masked-word head, and most of the last layer, are computed at the asked places only."""
     more = batch.computed - len(batch.places)
     places, words = F.pad(batch.places, (0, more)), F.pad(batch.words, (0, more), value=UNASKED)

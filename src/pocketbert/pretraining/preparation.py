@@ -12,7 +12,7 @@ from pocketbert.errors import UserError
 from pocketbert.heads import Pretraining
 from pocketbert.pretraining.corpus import Corpus, Say, open_corpus, word_shares
 from pocketbert.pretraining.distillation import CHUNK, DistillationBatches, ask_teacher, choose_sentences
-from pocketbert.pretraining.examples import Batch, Examples
+from pocketbert.pretraining.examples import Examples, PretrainingBatch
 from pocketbert.pretraining.objective import Student
 from pocketbert.pretraining.settings import PretrainingSettings
 from pocketbert.pretraining.teacher import Teacher, word_table
@@ -29,7 +29,7 @@ class Prepared:
 
     corpus: Corpus
     text: Examples | None
-    held: list[Batch]
+    held: list[PretrainingBatch]
     distillation: DistillationBatches | None
     words: torch.Tensor | None  # a word table to start from
     counts: np.ndarray  # of each token in the training text
@@ -111,7 +111,7 @@ def _distillation(
     return DistillationBatches(corpus, chosen, targets, batch_size=size, max_length=length, seed=settings.seed)
 
 
-def held_batches(corpus: Corpus, settings: PretrainingSettings) -> list[Batch]:
+def held_batches(corpus: Corpus, settings: PretrainingSettings) -> list[PretrainingBatch]:
     """The same held-out batches every time, of whole lengths, whatever this run's seed is."""
     if not settings.reads:
         return []

@@ -22,7 +22,7 @@ from pocketbert.pretraining.folder import BUDGET, CURVE, Budget, Metadata, Pretr
 from pocketbert.pretraining.learner import PretrainingLearner, part_length, time_steps
 from pocketbert.pretraining.preparation import Prepared, prepare
 from pocketbert.pretraining.results import write_model, write_numbers
-from pocketbert.pretraining.settings import PretrainingSettings, resolve
+from pocketbert.pretraining.settings import PretrainingSettings, resolve_settings
 from pocketbert.pretraining.teacher import Teacher, find_teacher
 from pocketbert.pretraining.text import find_files
 from pocketbert.start import weights_fingerprint
@@ -61,8 +61,10 @@ def pretrain(
     if kept.resolve().is_relative_to(folder.resolve()):
         raise UserError(f"cache: {kept} is inside the model's folder; name another")
     with processes(settings.device) as group:
-        settings = resolve(settings, processes_here=group.here)
-        job = Job(folder, files, settings, teacher, behind, kept, group, report if group.first else None, say)
+        settings = resolve_settings(settings, processes_here=group.here)
+        job = PretrainingJob(
+            folder, files, settings, teacher, behind, kept, group, report if group.first else None, say
+        )
         group.wait()  # until all have looked at the folder
         with computing(settings.threads):
             if not group.first:
@@ -72,7 +74,7 @@ def pretrain(
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class PretrainingJob:
     """One pretraining, in one process."""
 
     folder: Path
@@ -94,7 +96,7 @@ class Job:
         return self.folder / folders.CHECKPOINT
 
 
-def _lead(job: Job) -> PretrainedFolder:
+def _lead(job: PretrainingJob) -> PretrainedFolder:
     """The first process: it writes everything."""
     folder, settings = job.folder, job.settings
     names = [path.name for path in job.files]
@@ -145,7 +147,7 @@ def _behind_names(settings: PretrainingSettings, teacher: Teacher | None) -> dic
     }
 
 
-def _follow(job: Job) -> PretrainedFolder:
+def _follow(job: PretrainingJob) -> PretrainedFolder:
     """Every other process: it trains its share and writes nothing."""
     if not job.group.agree(0.0):
         _train(job, _prepare(job))
@@ -153,7 +155,7 @@ def _follow(job: Job) -> PretrainedFolder:
     return load_pretrained(job.folder)
 
 
-def _prepare(job: Job) -> Prepared:
+def _prepare(job: PretrainingJob) -> Prepared:
     """The first process reads the texts and asks the teacher; the others then find it done."""
     if not job.group.first:
         job.group.wait()
@@ -163,7 +165,7 @@ def _prepare(job: Job) -> Prepared:
     return prepared
 
 
-def _budget(job: Job, prepared: Prepared) -> int:
+def _budget(job: PretrainingJob, prepared: Prepared) -> int:
     """The budget in steps. Minutes depend on the clock, so the measurement is made once and kept in the folder."""
     settings, group = job.settings, job.group
     if settings.steps is not None:
@@ -194,14 +196,14 @@ def _budget(job: Job, prepared: Prepared) -> int:
     return steps
 
 
-def _learner(job: Job, prepared: Prepared, steps: int) -> PretrainingLearner:
+def _learner(job: PretrainingJob, prepared: Prepared, steps: int) -> PretrainingLearner:
     student = prepared.student(job.settings)
     return PretrainingLearner(
         student, prepared.text, prepared.held, prepared.distillation, job.settings, steps, job.group
     )
 
 
-def _train(job: Job, prepared: Prepared) -> Outcome:
+def _train(job: PretrainingJob, prepared: Prepared) -> Outcome:
     settings, steps = job.settings, _budget(job, prepared)
     config = settings.shape(len(prepared.corpus.tokenizer))
     there = job.checkpoint.stat().st_size if job.checkpoint.is_file() else 0

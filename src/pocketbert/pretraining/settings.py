@@ -60,8 +60,8 @@ class PretrainingSettings:
     teacher: str | None = None
     teacher_words: bool = False  # the word table starts from the teacher's
     teacher_sentences: Annotated[int, Between(2, 10**9)] = 200_000
-    teacher_batch: Annotated[int, Between(2, 100_000)] = 64  # sentences a step
-    teacher_length: Annotated[int, Between(3, 100_000)] = 64  # tokens a sentence
+    teacher_batch: Annotated[int, Between(2, 100_000)] = 64  # sentences per step
+    teacher_length: Annotated[int, Between(3, 100_000)] = 64  # tokens per sentence
     teacher_pooling: Annotated[str, OneOf(POOLINGS)] = "mean"
     teacher_layer: Annotated[int, Between(0, 512)] | None = None  # whose states of words are learned, too
     cosine_weight: Weight = 3.0
@@ -174,7 +174,7 @@ class PretrainingSettings:
         return cls(**values)
 
 
-def resolve(settings: PretrainingSettings, *, processes_here: int = 1) -> PretrainingSettings:
+def resolve_settings(settings: PretrainingSettings, *, processes_here: int = 1) -> PretrainingSettings:
     """Fill in what was left open. Processes of one machine share its cores."""
     check_device(settings.device)
     width = settings.shape().width

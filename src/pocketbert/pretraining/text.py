@@ -90,7 +90,7 @@ def _documents(path: Path, fields: Sequence[str]) -> Iterator[str]:
         if blank <= 2:
             lines.append(line)
         length += len(line)
-        # Files without blank lines (a sentence a line, a text a line) have to end somewhere, too.
+        # Files without blank lines (a sentence per line, a text per line) have to end somewhere, too.
         if length >= 4 * LONG_DOCUMENT:
             yield "\n".join(lines)
             lines, length = [], 0

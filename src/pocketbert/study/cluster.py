@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from pocketbert import __version__
-from pocketbert.catalog import find, place
+from pocketbert.catalog import find
 from pocketbert.errors import UserError
 from pocketbert.files import LOCK, lock, new_folder
 from pocketbert.folders import MANIFEST
+from pocketbert.loading import load_folder
 from pocketbert.methods import get_method
 from pocketbert.study.messages import bank_message, task_from_json, task_to_json
 from pocketbert.study.plan import Plan, PlannedRun, banks
@@ -185,8 +186,7 @@ def do_job(
         wrong = {"failed": f"this node has pocketbert {__version__}, the driver {version}"}
         return dict.fromkeys((folder for message in messages for folder in message["seeds"].values()), wrong)
     node = Path(tempfile.gettempdir()) / f"pocketbert-{os.getuid() if hasattr(os, 'getuid') else 'node'}"
-    if model is not None and files is not None:
-        place(model, _unpack(node, model, files))
+    base = load_folder(_unpack(node, model, files), model) if model is not None and files is not None else None
     loaded = task_from_json(task)
     results: dict[str, dict[str, Any]] = {}
     for message in messages:
@@ -195,7 +195,7 @@ def do_job(
             for name, content in zip(ancestors, parents, strict=True):
                 _write(runs / name, content)
             heard: list[dict[str, Any]] = []
-            do_bank(message, loaded, runs, heard.append)
+            do_bank(message, loaded, runs, heard.append, base)
             why = heard[-1].get("failed") or heard[-1].get("stop", "")
             for folder in message["seeds"].values():
                 finished = (runs / folder / MANIFEST).is_file()

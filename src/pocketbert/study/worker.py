@@ -30,14 +30,14 @@ WAIT = 30.0  # seconds to let the worker of a killed study end
 Tell = Callable[[dict[str, Any]], None]
 
 
-def do_bank(message: dict[str, Any], task: Task, runs: Path, tell: Tell, start: Start | None = None) -> None:
+def do_bank(message: dict[str, Any], task: Task, runs: Path, tell: Tell, base: Start | None = None) -> None:
     """Train runs that differ in their seeds alone, each into its folder, and tell how it goes.
 
-    What it says of a failure is in the last message. `start`: the model, where it is not to be found by its name.
+    What it says of a failure is in the last message. `base`: the model that its name stands for, where that lies in another
+    folder than on the machine that planned.
     """
     try:
-        if message["start"] is not None:
-            start = load_run(runs / message["start"]).start()
+        start = base if message["start"] is None else load_run(runs / message["start"]).start(base)
         plan = plan_run(
             task,
             message["method"],

@@ -7,7 +7,7 @@ from typing import Any
 
 from pocketbert.errors import UserError, listed, quote
 from pocketbert.tasks.labels import label_text
-from pocketbert.tasks.read import Row, Rows
+from pocketbert.tasks.read import Record, Rows
 
 TEXT_NAMES = (
     *("text", "sentence", "review", "content", "comment", "body", "message", "tweet", "document", "phrase"),
@@ -110,7 +110,7 @@ def _by_name(columns: Sequence[str], names: Sequence[str]) -> str | None:
     return next((lower[name] for name in names if name in lower), None)
 
 
-def _by_content(columns: Sequence[str], sample: Sequence[Row], fits: Any) -> str | None:
+def _by_content(columns: Sequence[str], sample: Sequence[Record], fits: Any) -> str | None:
     """The one column whose values fit; None when none or several do."""
     found = [column for column in columns if fits([label_text(row.get(column)) or "" for row in sample])]
     return found[0] if len(found) == 1 else None
@@ -125,10 +125,10 @@ def _label_like(values: Sequence[str]) -> bool:
     return 2 <= len(kinds) <= max(2, min(50, len(values) // 3)) and max(map(len, kinds)) <= 40
 
 
-class Watch:
+class ColumnChecker:
     """Looks along while rows are read, for columns that are not what they seem."""
 
-    MOST_KINDS = 1000  # values remembered a column; a column with more is no code for the label
+    MOST_KINDS = 1000  # values remembered per column; a column with more is no code for the label
     MOST_COLUMNS = 100  # looked at, the first ones
 
     def __init__(self, rows: Rows, columns: Columns) -> None:
@@ -143,7 +143,7 @@ class Watch:
         self.texts: set[int] = set()
         self.kinds: set[str] = set()
 
-    def see(self, row: Row, text: str, label: str | None) -> None:
+    def see(self, row: Record, text: str, label: str | None) -> None:
         self.rows += 1
         self.one_word += len(text.split(maxsplit=1)) < 2
         if self.one_word == self.rows:

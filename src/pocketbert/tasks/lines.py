@@ -92,7 +92,7 @@ def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]
 
 def _too_long(path: Path, number: int) -> UserError:
     return UserError(
-        f"{path}: line {number} is longer than {MOST_IN_A_LINE // 1_000_000} MB; is it one row a line? "
+        f"{path}: line {number} is longer than {MOST_IN_A_LINE // 1_000_000} MB; is it one row per line? "
         "Split the row, or shorten its text: a model reads only the first words of it"
     )
 

@@ -7,14 +7,12 @@ from typing import Any
 
 from pocketbert.errors import UserError
 from pocketbert.tasks.own import load_own
-from pocketbert.tasks.registry import load_builtin, sources
+from pocketbert.tasks.registry import builtin_tasks, load_builtin
 from pocketbert.tasks.task import Task
-
-Place = str | Path
 
 
 def load_task(
-    source: Place | Sequence[Place],
+    source: str | Path | Sequence[str | Path],
     *,
     text: str | None = None,
     text2: str | None = None,
@@ -32,7 +30,7 @@ def load_task(
     """
     given = [source] if isinstance(source, str | Path) else list(source)
     if len(given) == 1 and isinstance(given[0], str):
-        if given[0] in sources():
+        if given[0] in builtin_tasks():
             if text or text2 or label:
                 raise UserError(
                     f"{given[0]} is a built-in task: its columns are known; leave --text, --text2 and --label out"
@@ -40,7 +38,7 @@ def load_task(
             return load_builtin(given[0], hub=hub, labels_are_real=labels_are_real)
         if "," in given[0] and not Path(given[0]).exists():
             given = list(given[0].split(","))
-    paths = [Path(place).expanduser() for place in given]
+    paths = [Path(name).expanduser() for name in given]
     for path in paths:
         if not path.exists():
             raise UserError(_unknown(str(path)))
@@ -56,16 +54,16 @@ def load_task(
 
 
 def _unknown(name: str) -> str:
-    names = list(sources())
+    names = list(builtin_tasks())
     close = difflib.get_close_matches(name, names, n=1)
     hint = f"; did you mean {close[0]}?" if close else ""
     return f"{name}: no such file, folder or built-in task{hint or '.'} Built-in tasks are: {', '.join(names)}"
 
 
 def list_tasks() -> list[dict[str, Any]]:
-    """Every built-in task, with the rows of each split where its data are at hand."""
+    """Every built-in task, with the rows of each split where its data are available."""
     listed = []
-    for name, source in sources().items():
+    for name, source in builtin_tasks().items():
         entry: dict[str, Any] = {
             "name": name,
             "description": source.description,

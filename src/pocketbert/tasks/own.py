@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pocketbert.errors import UserError, listed, quote
-from pocketbert.tasks.columns import Columns, Watch, choose_columns, require
+from pocketbert.tasks.columns import ColumnChecker, Columns, choose_columns, require
 from pocketbert.tasks.labels import hide_minus_one, label_text, placeholder, sort_labels, to_indexes
 from pocketbert.tasks.read import Rows, read_rows
 from pocketbert.tasks.split import connected, cut_split
@@ -136,7 +136,7 @@ def _same_columns(rows: Rows, columns: Columns) -> Columns:
 
 def _read(rows: Rows, columns: Columns, room: Room) -> Raw:
     rows = rows.narrow(columns.text, columns.second, columns.label, beside=True)
-    watch = Watch(rows, columns)
+    checker = ColumnChecker(rows, columns)
     wanted = (columns.text,) if columns.second is None else (columns.text, columns.second)
     taken = Texts(rows, wanted, room)
     names = None
@@ -175,8 +175,8 @@ def _read(rows: Rows, columns: Columns, room: Room) -> Raw:
                     )
                 label = spelt.setdefault(label, label)
             labels.append(label)
-        watch.see(row, texts[-1], label)
-    return Raw(rows.path, texts, second_texts, labels, watch.suspicions(), tuple(taken.notes_of_cuts()))
+        checker.see(row, texts[-1], label)
+    return Raw(rows.path, texts, second_texts, labels, checker.suspicions(), tuple(taken.notes_of_cuts()))
 
 
 def _names(train: Raw, columns: Columns) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from typing import Any, Literal
 from pocketbert.errors import UserError, listed, quote
 from pocketbert.tasks.lines import HEAD, MOST_IN_A_FIELD, MOST_IN_A_LINE, head, known_encoding, read_lines
 
-Row = dict[str, Any]
+Record = dict[str, Any]
 FORMATS = ("csv", "tsv", "plain-tsv", "jsonl", "parquet", "bars", "label-text", "lines")
 SUFFIXES = {
     ".csv": "csv",
@@ -57,11 +57,11 @@ class Rows:
         """The same rows for one who needs only these columns; a format that can leaves out the others."""
         return replace(self, needed=tuple(name for name in needed if name is not None), beside=beside)
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[Record]:
         for _, row in self.places():
             yield row
 
-    def places(self) -> Iterator[tuple[str, Row]]:
+    def places(self) -> Iterator[tuple[str, Record]]:
         """("row 3 (line 4)", row) for each row: the place is for messages."""
         for number, (line, row) in enumerate(_READERS[self.format](self), start=1):
             place = f"row {number}" + (f" (line {line})" if line and line != number else "")
@@ -73,10 +73,10 @@ class Rows:
                     )
             yield place, row
 
-    def chunks(self, most_rows: int | None = None) -> Iterator[list[tuple[str, Row]]]:
+    def chunks(self, most_rows: int | None = None) -> Iterator[list[tuple[str, Record]]]:
         """The places and rows, some at a time: so many rows, or so many bytes of them, whichever is less."""
         most_rows = most_rows or CHUNK
-        chunk: list[tuple[str, Row]] = []
+        chunk: list[tuple[str, Record]] = []
         held = 0
         for place, row in self.places():
             chunk.append((place, row))
@@ -239,7 +239,7 @@ def _delimited_columns(rows: Rows) -> tuple[str, ...]:
     raise UserError(f"{rows.path}: the file is empty")
 
 
-def _delimited_rows(rows: Rows) -> Iterator[tuple[int, Row]]:
+def _delimited_rows(rows: Rows) -> Iterator[tuple[int, Record]]:
     width = len(rows.columns)
     for number, (line, record) in enumerate(islice(_delimited(rows), 1, None), start=1):
         if len(record) != width:
@@ -251,7 +251,7 @@ def _delimited_rows(rows: Rows) -> Iterator[tuple[int, Row]]:
         yield line, dict(zip(rows.columns, record, strict=True))
 
 
-def _json_rows(rows: Rows) -> Iterator[tuple[int, Row]]:
+def _json_rows(rows: Rows) -> Iterator[tuple[int, Record]]:
     for number, line in read_lines(rows.path, rows.encoding):
         if not line.strip():
             continue
@@ -264,10 +264,12 @@ def _json_rows(rows: Rows) -> Iterator[tuple[int, Row]]:
                 row = json.loads(_LONE_SURROGATE.sub("\ufffd", json.dumps(row, ensure_ascii=False)))
         except (ValueError, RecursionError) as error:
             why = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply or a number too long"
-            raise UserError(f"{rows.path}: line {number} is not JSON ({why}); one object a line is expected") from None
+            raise UserError(
+                f"{rows.path}: line {number} is not JSON ({why}); one object per line is expected"
+            ) from None
         if not isinstance(row, dict):
             raise UserError(
-                f"{rows.path}: line {number} holds {type(row).__name__}, not an object; one object a line "
+                f"{rows.path}: line {number} holds {type(row).__name__}, not an object; one object per line "
                 "is expected, "
                 'such as {"text": "…", "label": "…"}'
             )
@@ -280,10 +282,10 @@ def _count_values(rows: Rows, number: int, line: str) -> None:
     """A line of twenty megabytes may hold a thousand megabytes of empty objects."""
     found = sum(1 for match in islice(_VALUES.finditer(line), 3 * MOST_VALUES) if match[0][0] != '"')
     if found > MOST_VALUES:
-        raise UserError(f"{rows.path}: line {number} holds more than {MOST_VALUES:,} values; is it one row a line?")
+        raise UserError(f"{rows.path}: line {number} holds more than {MOST_VALUES:,} values; is it one row per line?")
 
 
-def _is_deep(row: Row) -> bool:
+def _is_deep(row: Record) -> bool:
     level: list[Any] = [row]
     for _ in range(MOST_DEEP):
         inner = (it for value in level for it in (value.values() if isinstance(value, dict) else value))
@@ -310,7 +312,7 @@ def _bars_columns(rows: Rows) -> tuple[str, ...]:
     raise UserError(f"{rows.path}: the file is empty")
 
 
-def _bars_rows(rows: Rows) -> Iterator[tuple[int, Row]]:
+def _bars_rows(rows: Rows) -> Iterator[tuple[int, Record]]:
     for number, line in read_lines(rows.path, rows.encoding):
         if not line.strip():
             continue
@@ -325,7 +327,7 @@ def _bars_rows(rows: Rows) -> Iterator[tuple[int, Row]]:
         yield number, dict(zip(rows.columns, fields, strict=True))
 
 
-def _label_text_rows(rows: Rows) -> Iterator[tuple[int, Row]]:
+def _label_text_rows(rows: Rows) -> Iterator[tuple[int, Record]]:
     for number, line in read_lines(rows.path, rows.encoding):
         if not line.strip():
             continue
@@ -335,12 +337,12 @@ def _label_text_rows(rows: Rows) -> Iterator[tuple[int, Row]]:
         yield number, {"label": label.removeprefix("__label__"), "text": text}
 
 
-def _plain_rows(rows: Rows) -> Iterator[tuple[int, Row]]:
+def _plain_rows(rows: Rows) -> Iterator[tuple[int, Record]]:
     for number, line in read_lines(rows.path, rows.encoding):
         yield number, {"text": line.rstrip("\r\n")}
 
 
-def _parquet_rows(rows: Rows) -> Iterator[tuple[int, Row]]:
+def _parquet_rows(rows: Rows) -> Iterator[tuple[int, Record]]:
     from pocketbert.tasks.parquet import parquet_rows
 
     for row in parquet_rows(rows.path, rows.needed, beside=rows.beside):

@@ -1,7 +1,7 @@
 """The built-in tasks: each is one file in `builtin/` that says where its data are and how they become splits.
 
 A source reads named parts ("train", "validation", …) through `Parts`, which finds them in POCKETBERT_DATA,
-in the user's data folder or, if asked, on the Hub, and carries label names rather than bare numbers: copies
+in the user's data folder or, if asked, on the Hub, and keeps label names rather than bare numbers: copies
 of one data set number their labels differently.
 """
 
@@ -42,7 +42,7 @@ class Hub:
 
 
 @dataclass(frozen=True)
-class Source:
+class BuiltinTask:
     """A built-in task: what it is, and how to make it."""
 
     name: str
@@ -55,10 +55,9 @@ class Source:
     hub: Hub | None = None
     values: Mapping[str, str] = field(default_factory=dict)  # what a file writes → label name
     how: str = ""  # how to get the data, when they are not found
-    family: str = ""  # sources of one family hold the same sentences in other spellings or cuts
 
 
-_SOURCES: dict[str, Source] = {}
+_TASKS: dict[str, BuiltinTask] = {}
 
 
 def builtin(
@@ -67,21 +66,21 @@ def builtin(
     """Register a function that arranges the parts of a source into splits."""
 
     def register(arrange: Callable[["Parts"], dict[str, Split]]) -> Callable[["Parts"], dict[str, Split]]:
-        if name in _SOURCES:
+        if name in _TASKS:
             raise ValueError(f"two built-in tasks are named {name}")
-        _SOURCES[name] = Source(name, description, labels, licence, arrange, pair, **rest)  # type: ignore[arg-type]
+        _TASKS[name] = BuiltinTask(name, description, labels, licence, arrange, pair, **rest)  # type: ignore[arg-type]
         return arrange
 
     return register
 
 
-def sources() -> dict[str, Source]:
+def builtin_tasks() -> dict[str, BuiltinTask]:
     """Every built-in task by name, in alphabetical order."""
     from pocketbert.tasks import builtin as package
 
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{package.__name__}.{module.name}")
-    return dict(sorted(_SOURCES.items()))
+    return dict(sorted(_TASKS.items()))
 
 
 def data_folders() -> list[Path]:
@@ -93,7 +92,7 @@ def data_folders() -> list[Path]:
 class Parts:
     """Reads the parts of one source, from the first place that has all of them."""
 
-    def __init__(self, source: Source, *, hub: bool = False, labels_are_real: bool = False) -> None:
+    def __init__(self, source: BuiltinTask, *, hub: bool = False, labels_are_real: bool = False) -> None:
         self.source = source
         self.labels_are_real = labels_are_real
         self.notes: list[str] = []
@@ -203,7 +202,7 @@ class Parts:
 
 def load_builtin(name: str, *, hub: bool = False, labels_are_real: bool = False) -> Task:
     """A built-in task by name."""
-    source = sources()[name]
+    source = builtin_tasks()[name]
     parts = Parts(source, hub=hub, labels_are_real=labels_are_real)
     splits = source.arrange(parts)
     return Task(

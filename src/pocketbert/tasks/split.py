@@ -35,7 +35,7 @@ def connected(split: Split) -> list[str]:
     return [root(first) for first, _ in pairs]
 
 
-def place(key: str, seed: int = 0) -> float:
+def hash_fraction(key: str, seed: int = 0) -> float:
     """Where a key lies between 0 and 1: the same on every machine."""
     data = f"{seed}\0{key}".encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "big") / 2**64
@@ -61,7 +61,7 @@ def cut(
 
     parts: dict[str, list[int]] = {name: [] for name in ("train", *shares)}
     for label in sorted(strata):
-        waiting = sorted(strata[label], key=lambda group: (place(group, seed), group))
+        waiting = sorted(strata[label], key=lambda group: (hash_fraction(group, seed), group))
         total, scarce = sum(len(members[group]) for group in waiting), len(waiting) < 3
         for name, share in shares.items():
             chosen = _fill(waiting, members, share * total, at_least_one=not scarce)
@@ -104,7 +104,7 @@ def sample(task: Task, rows: int) -> Task:
             splits[name] = split
             continue
         labels = np.zeros(len(split), dtype=np.int64) if split.labels is None else split.labels
-        order = np.array([place(key) for key in split.normalised()])
+        order = np.array([hash_fraction(key) for key in split.normalised()])
         chosen: list[int] = []
         for label in np.unique(labels):
             members = np.flatnonzero(labels == label)

@@ -6,7 +6,7 @@ A file that is predicted streams; data that is learnt from, checked or scored is
 import sys
 
 from pocketbert.errors import UserError, listed, quote
-from pocketbert.tasks.read import Row, Rows
+from pocketbert.tasks.read import Record, Rows
 
 MOST_READ = 100_000  # characters of a text: some 20,000 words, where models read a few hundred
 MOST_HELD = 250_000_000  # bytes of text in memory, so that all of a command stays below a gigabyte
@@ -35,7 +35,7 @@ class Texts:
         self.rows, self.columns, self.room = rows, columns, room
         self.cut = self.damaged = 0
 
-    def take(self, place: str, row: Row) -> list[str]:
+    def take(self, place: str, row: Record) -> list[str]:
         """The text, or both texts of a pair."""
         found = []
         for column in self.columns:
@@ -61,7 +61,7 @@ class Texts:
         return self.notes_of_cuts() + lost
 
 
-def _text(row: Row, column: str, rows: Rows, place: str) -> str:
+def _text(row: Record, column: str, rows: Rows, place: str) -> str:
     value = row.get(column)
     if isinstance(value, str):
         return value

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pocketbert.catalog import find, is_at_hand
+from pocketbert.catalog import find, is_available
 from pocketbert.errors import UserError
 from pocketbert.study.plan import Plan, Row
 from pocketbert.study.store import Store
@@ -56,7 +56,7 @@ def get_preset(name: str) -> Preset:
 
 def stand_in(wanted: str, others: tuple[str, ...], *, hub: bool) -> tuple[str, str]:
     """(a model, what to say): the named one where it is at hand or may be fetched, else the first other that is."""
-    if is_at_hand(wanted):
+    if is_available(wanted):
         return wanted, ""
     why = "is not at hand (--hub would fetch it)"
     if hub:
@@ -66,7 +66,7 @@ def stand_in(wanted: str, others: tuple[str, ...], *, hub: bool) -> tuple[str, s
         except UserError as error:
             why = f"could not be had ({error})"
     for other in others:
-        if is_at_hand(other):
+        if is_available(other):
             return other, f"{other} stands in for {wanted}, which {why}"
     raise UserError(f"{wanted} {why}, and none of {', '.join(others)} is at hand to stand in for it")
 

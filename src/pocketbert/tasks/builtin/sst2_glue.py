@@ -22,7 +22,6 @@ from pocketbert.tasks.task import Split
         },
     ),
     values={"0": "negative", "1": "positive"},
-    family="rotten-tomatoes",
 )
 def sst2_glue(parts: Parts) -> dict[str, Split]:
     # GLUE's dev, never a random cut of the phrases: phrases of one sentence overlap each other.

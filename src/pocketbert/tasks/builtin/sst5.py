@@ -23,7 +23,6 @@ LABELS = ("very negative", "negative", "neutral", "positive", "very positive")
         },
     ),
     values={str(number): name for number, name in enumerate(LABELS)},
-    family="rotten-tomatoes",
 )
 def sst5(parts: Parts) -> dict[str, Split]:
     return {"train": parts.read("train"), "dev": parts.read("validation"), "test": parts.read("test")}
