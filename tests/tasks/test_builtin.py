@@ -16,7 +16,6 @@ import pytest
 from pocketbert.errors import UserError
 from pocketbert.tasks import builtin_tasks, check_task, load_task, normalise
 from pocketbert.tasks.builtin import movies
-from pocketbert.tasks.split import text_hashes
 
 ROWS = {
     "cfimdb": {"train": 1707, "dev": 245, "test": 488},
@@ -104,8 +103,8 @@ def test_movies_without_its_package_gives_the_line_that_installs_it(monkeypatch:
 def shared_with_training(trained: str, scored: str) -> float:
     """The share of a task's test texts, spelling aside, that another one learns from or chooses on."""
     task = load_task(trained)
-    learnt = np.concatenate([text_hashes(task.train), text_hashes(task.dev)])
-    return float(np.isin(text_hashes(load_task(scored).test), learnt).mean())
+    learnt = np.concatenate([task.train.hashes, task.dev.hashes])
+    return float(np.isin(load_task(scored).test.hashes, learnt).mean())
 
 
 @pytest.mark.parametrize(

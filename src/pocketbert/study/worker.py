@@ -33,8 +33,8 @@ Tell = Callable[[dict[str, Any]], None]
 def do_bank(message: dict[str, Any], task: Task, runs: Path, tell: Tell, base: Start | None = None) -> None:
     """Train runs that differ in their seeds alone, each into its folder, and tell how it goes.
 
-    What it says of a failure is in the last message. `base`: the model that its name stands for, where that lies in another
-    folder than on the machine that planned.
+    What it says of a failure is in the last message. `base`: the model that its name stands for, where that
+    lies in another folder than on the machine that planned.
     """
     try:
         start = base if message["start"] is None else load_run(runs / message["start"]).start(base)
