@@ -25,22 +25,11 @@ from safetensors.numpy import load_file, save_file
 
 from pocketbert import __version__
 from pocketbert.errors import UserError
-from pocketbert.files import RowWriter, lock, new_file, new_folder, recover, remove_leftovers, write_json
-from pocketbert.folders import (
-    CHECKPOINT,
-    MANIFEST,
-    METRICS,
-    SETTINGS,
-    Written,
-    begin,
-    forget,
-    read_manifest,
-    require_own_or_empty,
-    same_settings,
-    sha256,
-    write_manifest,
-)
+from pocketbert.files import RowWriter, new_file, new_folder, recover, remove_leftovers, write_json
+from pocketbert.folders import begin, forget, require_own_or_empty, same_settings
 from pocketbert.loading import load_model
+from pocketbert.locks import lock
+from pocketbert.manifest import CHECKPOINT, MANIFEST, METRICS, SETTINGS, Written, read_finished, sha256, write_manifest
 from pocketbert.methods import DataSize, Method, get_method
 from pocketbert.metrics import measure
 from pocketbert.run_files import FORMAT, SEEN, read_metadata, read_metrics, saved_settings
@@ -398,16 +387,6 @@ def load_run(folder: str | os.PathLike[str]) -> Run:
     recover(folder)
     if not folder.is_dir():
         raise UserError(f"{folder}: no such run")
-    if not (folder / MANIFEST).is_file():
-        if (folder / SETTINGS).is_file():
-            raise UserError(f"{folder}: the run is not finished; the same train command again goes on with it")
-        raise UserError(f"{folder}: no run of pocketbert (it has no {MANIFEST})")
-    files = read_manifest(folder, SETTINGS, METRICS)
-    for name, entry in files.items():
-        path = folder / name
-        if not path.is_file() or path.stat().st_size != entry["bytes"]:
-            raise UserError(f"{path}: missing or changed since the run was finished")
-        if not name.startswith("model/") and sha256(path) != entry["sha256"]:
-            raise UserError(f"{path}: changed since the run was finished")
+    files = read_finished(folder, "run", "train", later="model/")
     metadata = read_metadata(folder)
     return Run(folder, metadata, read_metrics(folder, len(metadata["labels"])), files)

@@ -15,8 +15,9 @@ from typing import Any
 from pocketbert import __version__
 from pocketbert.catalog import find
 from pocketbert.errors import UserError
-from pocketbert.files import LOCK, lock, new_folder
+from pocketbert.files import new_folder
 from pocketbert.loading import load_folder
+from pocketbert.locks import LOCK, lock
 from pocketbert.methods import get_method
 from pocketbert.study.plan import Plan, PlannedRun
 from pocketbert.study.pool import TRIES, Event, Queue, Watch, message_of

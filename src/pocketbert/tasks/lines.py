@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from pocketbert.errors import UserError, quote
-from pocketbert.files import require_regular_file
+from pocketbert.paths import require_regular_file
 
 MOST_IN_A_FIELD = 10_000_000  # characters
 MOST_IN_A_LINE = 20_000_000  # bytes: one full field, its neighbours, and multi-byte letters
