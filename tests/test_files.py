@@ -7,7 +7,9 @@ import pytest
 from nodes import no_files
 
 from pocketbert.errors import UserError
-from pocketbert.files import lock, new_file, new_folder, read_json, require_regular_file, write_json
+from pocketbert.files import new_file, new_folder, read_json, write_json
+from pocketbert.locks import lock
+from pocketbert.paths import require_regular_file
 
 
 def test_a_file_whose_writing_fails_is_not_there_and_the_old_one_stays(tmp_path):

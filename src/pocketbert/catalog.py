@@ -18,8 +18,9 @@ from pocketbert.checkpoints import (
 from pocketbert.config import SHAPES, Config
 from pocketbert.encoder import Encoder
 from pocketbert.errors import UserError
-from pocketbert.files import home, is_temporary, recover
+from pocketbert.files import is_temporary, recover
 from pocketbert.heads import make_head
+from pocketbert.paths import home
 
 PRETRAINED = (
     "pocket-mini",

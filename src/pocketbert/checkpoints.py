@@ -20,8 +20,9 @@ from torch import Tensor, nn
 from pocketbert.config import MOST_TENSORS, Config
 from pocketbert.encoder import Encoder, initialise, is_added
 from pocketbert.errors import UserError, quote
-from pocketbert.files import new_folder, read_json, recover, require_regular_file, write_json, write_text
+from pocketbert.files import new_folder, read_json, recover, write_json, write_text
 from pocketbert.heads import Pretraining
+from pocketbert.paths import require_regular_file
 from pocketbert.tokenizer import Tokenizer
 
 WEIGHTS = "model.safetensors"

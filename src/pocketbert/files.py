@@ -17,9 +17,7 @@ import math
 import os
 import re
 import shutil
-import stat
 import sys
-import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -27,67 +25,13 @@ from typing import IO, Any
 
 from safetensors import SafetensorError
 
-from pocketbert.errors import CannotWrite, UserError
+from pocketbert.errors import UserError
+from pocketbert.locks import try_lock
+from pocketbert.paths import cannot_write, is_standard_output, require_regular_file, target_file, target_folder
 
-LOCK = ".lock"
 TEMPORARY = re.compile(r"\.(?P<name>.+)\.[0-9]+\.[0-9a-f]{8}\.(?P<kind>part|old)", re.DOTALL)
 FORMULA = re.compile(r"[=@\t\r\n]|[+-](?![0-9]+([.,][0-9]+)*([eE][+-]?[0-9]+)?\Z)")
 NO_LETTERS = "backslashreplace"
-STANDARD_OUTPUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
-
-
-# -- what a name stands for ------------------------------------------------------------------------------------------
-
-
-def require_regular_file(path: str | os.PathLike[str]) -> os.stat_result:
-    """What the system knows of a file that can be opened again and again, and never waits; links are followed."""
-    try:
-        found = _look(path)
-    except OSError as error:
-        raise UserError(f"{path}: cannot read: {error.strerror}") from error
-    if found is None:
-        raise UserError(f"{path}: no such file")
-    if stat.S_ISDIR(found.st_mode):
-        raise UserError(f"{path}: this is a folder; name a file")
-    if not stat.S_ISREG(found.st_mode):
-        raise UserError(f"{path}: is {_kind(found.st_mode)}, not a file; save what it gives to a file first")
-    return found
-
-
-def target_file(path: str | os.PathLike[str]) -> Path:
-    """Where a file asked for at `path` is written: a link is followed, and what is no file is left as it is."""
-    return _target(Path(path), stat.S_IFREG)
-
-
-def target_folder(path: str | os.PathLike[str]) -> Path:
-    """Where a folder asked for at `path` is written: a link is followed, and what is no folder is left as it is."""
-    return _target(Path(path), stat.S_IFDIR)
-
-
-def _target(path: Path, wanted: int) -> Path:
-    try:
-        found = _look(path)
-        end = Path(os.path.realpath(path)) if path.is_symlink() else path
-    except OSError as error:
-        raise _cannot_write(path, error) from error
-    if found is not None and stat.S_IFMT(found.st_mode) != wanted:
-        raise UserError(f"{path}: is {_kind(found.st_mode)}; name {_kind(wanted)}")
-    return end
-
-
-def _look(path: str | os.PathLike[str]) -> os.stat_result | None:
-    """What is there, at the end of all links; None: nothing."""
-    try:
-        return os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except ValueError as error:  # a NUL, or a letter that no file name can have
-        raise UserError(f"{str(path)!r}: no name of a file: {error}") from error
-
-
-def _kind(mode: int) -> str:
-    kinds = {stat.S_IFREG: "a file", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
-    return kinds.get(stat.S_IFMT(mode), "a device")
 
 
 # -- writing ---------------------------------------------------------------------------------------------------------
@@ -104,11 +48,6 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def _cannot_write(path: Path, error: Exception) -> CannotWrite:
-    why = getattr(error, "strerror", None) or error
-    return CannotWrite(f"{path}: cannot write: {why}; check the path, permissions and free space")
-
-
 @contextlib.contextmanager
 def new_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a temporary path to write to; rename it to `path` when the block ends well, remove it when not."""
@@ -120,7 +59,7 @@ def new_file(path: str | os.PathLike[str]) -> Iterator[Path]:
             os.replace(part, path)
             _sync(path.parent)
     except (OSError, SafetensorError) as error:
-        raise _cannot_write(path, error) from error
+        raise cannot_write(path, error) from error
 
 
 @contextlib.contextmanager
@@ -138,10 +77,6 @@ def new_output(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any
     else:
         with new_file(path) as part, part.open(mode, **text) as file:  # type: ignore[call-overload]
             yield file
-
-
-def is_standard_output(path: str | os.PathLike[str]) -> bool:
-    return os.fspath(path) in STANDARD_OUTPUT
 
 
 @contextlib.contextmanager
@@ -162,7 +97,7 @@ def new_folder(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iter
             _sync(part)
             _swap_in(part, path)
     except (OSError, SafetensorError) as error:
-        raise _cannot_write(path, error) from error
+        raise cannot_write(path, error) from error
 
 
 def _swap_in(part: Path, path: Path) -> None:
@@ -205,7 +140,7 @@ def _begin(path: Path, make: Callable[[Path], None]) -> tuple[Path, int | None]:
             return part, None  # it renames nothing that is open
         with contextlib.suppress(FileNotFoundError):
             handle = os.open(part, os.O_RDONLY)
-            _locked(handle)  # where the file system has no locks, it is written without
+            try_lock(handle)  # where the file system has no locks, it is written without
             if part.exists():
                 return part, handle
             os.close(handle)  # another took it for abandoned before it was locked
@@ -220,7 +155,7 @@ def _abandoned(part: Path) -> bool:
     except OSError:
         return False
     try:
-        return _locked(handle)
+        return try_lock(handle)
     finally:
         os.close(handle)
 
@@ -335,60 +270,3 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):
         raise ValueError(f"{text} is no number")
     return number
-
-
-# -- places and locks ------------------------------------------------------------------------------------------------
-
-
-def home() -> Path:
-    """Where pocketbert keeps what a person imported or downloaded: POCKETBERT_HOME, else the usual data folder."""
-    given = os.environ.get("POCKETBERT_HOME")
-    if given:
-        return Path(given).expanduser()
-    if os.name == "nt":
-        return Path(os.environ.get("LOCALAPPDATA", "~")).expanduser() / "pocketbert"
-    return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "pocketbert"
-
-
-@contextlib.contextmanager
-def lock(
-    folder: str | os.PathLike[str], *, wait: float = 0.0, say: Callable[[str], None] | None = None
-) -> Iterator[None]:
-    """Let one process at a time write a folder. The system gives the lock back when a process ends, however it does.
-
-    `wait`: seconds to give another holder, before it is an error; `say` hears that it has to wait.
-    """
-    path = target_folder(folder) / LOCK
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path, os.O_RDWR | os.O_CREAT)
-    except OSError as error:
-        raise _cannot_write(path, error) from error
-    try:
-        until = time.monotonic() + wait
-        while not _locked(handle):
-            if time.monotonic() >= until:
-                raise UserError(f"{folder}: another process is writing here; wait for it, or name another folder")
-            if say is not None:
-                say(f"waiting for another process that writes {folder}")
-                say = None
-            time.sleep(0.05)
-        yield
-    finally:
-        os.close(handle)  # the file stays: removing it would let two processes hold locks on two files of one name
-
-
-def _locked(handle: int) -> bool:
-    """Try to take the lock, without waiting."""
-    try:
-        if os.name == "nt":
-            import msvcrt
-
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
-        else:
-            import fcntl
-
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True

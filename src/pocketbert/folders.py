@@ -4,17 +4,15 @@ Runs and pretrained models are both kept so. `kind` is what the folder holds, as
 """
 
 import contextlib
-import hashlib
 import json
-from pathlib import Path, PurePosixPath
-from typing import Any, TypedDict
+from pathlib import Path
+from typing import Any
 
 from pocketbert.errors import UserError
-from pocketbert.files import LOCK, is_temporary, remove_leftovers, target_folder, write_json
-from pocketbert.values import Count, Format, read_object, shown
-
-SETTINGS, MANIFEST, CHECKPOINT = "settings.json", "manifest.json", "checkpoint.safetensors"
-METRICS = "metrics.json"
+from pocketbert.files import is_temporary, remove_leftovers, write_json
+from pocketbert.locks import LOCK
+from pocketbert.manifest import SETTINGS
+from pocketbert.paths import target_folder
 
 
 def require_own_or_empty(folder: Path, kind: str) -> None:
@@ -51,46 +49,3 @@ def forget(folder: Path, *more: str) -> None:
         (folder / name).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         folder.rmdir()
-
-
-def write_manifest(folder: Path) -> None:
-    """Size and hash of every file; written last, so that a folder with one is whole."""
-    files = {}
-    for path in sorted(folder.rglob("*")):
-        name = path.relative_to(folder)
-        if path.is_file() and name.name not in (MANIFEST, CHECKPOINT) and not name.name.startswith("."):
-            files[name.as_posix()] = {"bytes": path.stat().st_size, "sha256": sha256(path)}
-    write_json(folder / MANIFEST, {"format": 1, "files": files})
-
-
-class Written(TypedDict):
-    """A file of a finished folder, as it was written."""
-
-    bytes: Count
-    sha256: str
-
-
-class Manifest(TypedDict):
-    """manifest.json."""
-
-    format: Format
-    files: dict[str, Written]
-
-
-def read_manifest(folder: Path, *needed: str) -> dict[str, Written]:
-    """The files of a finished folder by name: those `needed` among them, and none that is not in the folder."""
-    path = folder / MANIFEST
-    files: dict[str, Written] = read_object(path, Manifest)["files"]
-    for name in files:
-        parts = PurePosixPath(name).parts
-        if not parts or name.startswith("/") or ".." in parts or "\\" in name or "\0" in name:
-            raise UserError(f"{path}: damaged: {shown(name)} is no file of this folder")
-    for name in needed:
-        if name not in files:
-            raise UserError(f"{path}: damaged: {name} is missing")
-    return files
-
-
-def sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -9,7 +9,8 @@ from pocketbert import hub
 from pocketbert.catalog import imported_folder
 from pocketbert.checkpoints import WeightFile, read_config, read_encoder, read_pretraining, read_tokenizer
 from pocketbert.errors import UserError
-from pocketbert.files import new_folder, require_regular_file
+from pocketbert.files import new_folder
+from pocketbert.paths import require_regular_file
 from pocketbert.tokenizer_file import MOST_BYTES
 from pocketbert.unpickle import convert
 

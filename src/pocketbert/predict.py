@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from pocketbert.errors import UserError
-from pocketbert.files import RowWriter, is_standard_output, new_output, target_file
+from pocketbert.files import RowWriter, new_output
+from pocketbert.paths import is_standard_output, target_file
 from pocketbert.runs import Run
 from pocketbert.tasks import Split, read_rows
 from pocketbert.tasks.columns import choose_texts

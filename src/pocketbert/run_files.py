@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypedDict
 import numpy as np
 
 from pocketbert.errors import UserError
-from pocketbert.folders import METRICS, SETTINGS
+from pocketbert.manifest import METRICS, SETTINGS
 from pocketbert.methods import get_method
 from pocketbert.training.settings import Settings
 from pocketbert.values import Count, Entries, Format, held, read_object, within

@@ -21,8 +21,8 @@ from safetensors.numpy import load_file
 
 from pocketbert.errors import UserError
 from pocketbert.files import recover
-from pocketbert.folders import MANIFEST, METRICS, SETTINGS, Written, read_manifest, sha256
 from pocketbert.loading import load_model
+from pocketbert.manifest import SETTINGS, Written, read_finished, sha256
 from pocketbert.methods import Method, get_method
 from pocketbert.run_files import PREDICTIONS, SEEN, read_metadata, read_metrics, rounded_predictions, saved_settings
 from pocketbert.start import Start
@@ -152,16 +152,6 @@ def load_run(folder: str | os.PathLike[str]) -> Run:
     recover(folder)
     if not folder.is_dir():
         raise UserError(f"{folder}: no such run")
-    if not (folder / MANIFEST).is_file():
-        if (folder / SETTINGS).is_file():
-            raise UserError(f"{folder}: the run is not finished; the same train command again goes on with it")
-        raise UserError(f"{folder}: no run of pocketbert (it has no {MANIFEST})")
-    files = read_manifest(folder, SETTINGS, METRICS)
-    for name, entry in files.items():
-        path = folder / name
-        if not path.is_file() or path.stat().st_size != entry["bytes"]:
-            raise UserError(f"{path}: missing or changed since the run was finished")
-        if not name.startswith("model/") and sha256(path) != entry["sha256"]:
-            raise UserError(f"{path}: changed since the run was finished")
+    files = read_finished(folder, "run", "train", later="model/")
     metadata = read_metadata(folder)
     return Run(folder, metadata, read_metrics(folder, len(metadata["labels"])), files)

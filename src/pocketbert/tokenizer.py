@@ -23,7 +23,8 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 from tokenizers.processors import TemplateProcessing
 
 from pocketbert.errors import UserError, quote
-from pocketbert.files import read_json, require_regular_file
+from pocketbert.files import read_json
+from pocketbert.paths import require_regular_file
 from pocketbert.tokenizer_file import MOST_BYTES, MOST_TOKENS, check_tokens, read_tokenizer_file
 from pocketbert.vocabulary import LONGEST_WORD, SPECIAL_TOKENS, learn_vocabulary
 

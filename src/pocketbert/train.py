@@ -20,18 +20,10 @@ from safetensors.numpy import save_file
 
 from pocketbert import __version__
 from pocketbert.errors import UserError
-from pocketbert.files import RowWriter, lock, new_file, new_folder, remove_leftovers, write_json
-from pocketbert.folders import (
-    CHECKPOINT,
-    MANIFEST,
-    METRICS,
-    SETTINGS,
-    begin,
-    forget,
-    require_own_or_empty,
-    same_settings,
-    write_manifest,
-)
+from pocketbert.files import RowWriter, new_file, new_folder, remove_leftovers, write_json
+from pocketbert.folders import begin, forget, require_own_or_empty, same_settings
+from pocketbert.locks import lock
+from pocketbert.manifest import CHECKPOINT, MANIFEST, METRICS, SETTINGS, write_manifest
 from pocketbert.methods import DataSize, get_method
 from pocketbert.metrics import measure
 from pocketbert.run_files import FORMAT, PREDICTIONS, SEEN, read_metadata, saved_settings

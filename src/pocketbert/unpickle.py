@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from pocketbert.config import MOST_TENSORS
 from pocketbert.errors import UserError, quote
-from pocketbert.files import require_regular_file
+from pocketbert.paths import require_regular_file
 
 MEMORY = 400_000_000  # bytes beside torch itself, and so many for each byte of the file:
 MEMORY_PER_BYTE = 8

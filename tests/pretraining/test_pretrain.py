@@ -288,7 +288,7 @@ def test_bad_input_is_one_line_and_exit_2_and_nothing_stays(tmp_path, text_file,
     cases = [
         ([tmp_path / "empty.txt", *flags, "--out", out], "empty corpus"),
         ([tmp_path / "line.txt", *flags, "--out", out], "one line"),
-        ([tmp_path / "binary.txt", *flags, "--out", out], "binary.txt: line 1 holds a NUL"),
+        ([tmp_path / "binary.txt", *flags, "--out", out], "binary.txt: line 1 has a NUL"),
         ([tmp_path / "latin.txt", *flags, "--out", out], "latin.txt: line 1, byte 6"),
         ([tmp_path / "nothing.txt", *flags, "--out", out], "no such file"),
         ([small, *flags, "--batch-size", "64", "--out", out], "smaller than a batch"),

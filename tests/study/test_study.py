@@ -17,8 +17,8 @@ import pytest
 
 import pocketbert as pb
 from pocketbert.errors import UserError
-from pocketbert.files import lock
-from pocketbert.folders import write_manifest
+from pocketbert.locks import lock
+from pocketbert.manifest import write_manifest
 from pocketbert.study import Row
 from pocketbert.study.pool import Event, Worker
 from pocketbert.study.store import Store

@@ -10,7 +10,7 @@ from conftest import REPOSITORY
 
 from pocketbert.errors import UserError
 from pocketbert.evaluate import evaluate_run
-from pocketbert.folders import write_manifest
+from pocketbert.manifest import write_manifest
 from pocketbert.methods import get_method, list_methods
 from pocketbert.methods.finetune import FinetuneSettings
 from pocketbert.runs import load_run

@@ -385,7 +385,7 @@ def test_a_model_without_a_pooler_never_goes_through_a_random_matrix(task, token
 
 
 def test_two_processes_cannot_write_one_run(task, tmp_path):
-    from pocketbert.files import lock
+    from pocketbert.locks import lock
 
     with lock(tmp_path / "run"), pytest.raises(UserError, match="another process is writing here"):
         train_run(task, "majority", tmp_path / "run")

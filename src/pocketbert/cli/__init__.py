@@ -10,14 +10,17 @@ import traceback
 from pocketbert.cli import (  # noqa: F401 - each of these adds its commands to `app`
     bench,
     check,
+    encode,
+    evaluate,
+    export,
     fill,
     methods,
     models,
+    predict,
     pretrain,
     study,
     tasks,
     train,
-    use,
 )
 from pocketbert.cli.app import app
 from pocketbert.cli.output import asks_for_json, one_document, open_streams, print_json, say_error, speaks

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pocketbert.cli.app import Json, app
+from pocketbert.cli.arguments import Encoding, Hub, Label, LabelsAreReal, Text, Text2
 from pocketbert.cli.output import print_json, print_table, say
 from pocketbert.errors import UserError, listed
 
@@ -18,17 +19,15 @@ def check(
         list[str],
         typer.Argument(metavar="TASK|FILE…", help="A built-in task, a file, a folder, or three files: train dev test."),
     ],
-    text: Annotated[str | None, typer.Option(help="Column of the text.")] = None,
-    text2: Annotated[str | None, typer.Option(help="Column of the second text, for pairs.")] = None,
-    label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
+    text: Text = None,
+    text2: Text2 = None,
+    label: Label = None,
     model: Annotated[str | None, typer.Option(help="Count lengths in this model's tokens.")] = None,
     max_length: Annotated[int, typer.Option(min=3, help="Tokens a model will read.")] = 128,
     seed: Annotated[int, typer.Option(help="Cuts one file into train, dev and test.")] = 0,
-    encoding: Annotated[str, typer.Option(help="Encoding of text files.")] = "utf-8",
-    labels_are_real: Annotated[
-        bool, typer.Option("--labels-are-real", help="Keep labels that look like placeholders.")
-    ] = False,
-    hub: Annotated[bool, typer.Option("--hub", help="Allow a download from the Hugging Face Hub.")] = False,
+    encoding: Encoding = "utf-8",
+    labels_are_real: LabelsAreReal = False,
+    hub: Hub = False,
     as_json: Json = False,
 ) -> None:
     """Look at the data: rows, balance, lengths, repeats, leaks, labels that are not real.
@@ -85,7 +84,6 @@ def _tokenizer(model: str | None) -> Any:
 
 
 def _show(found: "Check") -> None:
-
     rows = []
     for name, split in found.splits.items():
         balance = listed(f"{label} {count:,}" for label, count in split.balance.items())

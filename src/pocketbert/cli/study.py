@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pocketbert.cli.app import Json, app
+from pocketbert.cli.arguments import Encoding, Hub, Label, Text, Text2
 from pocketbert.cli.options import with_settings
 from pocketbert.cli.output import print_json, print_table, say
 from pocketbert.cli.progress import duration, study_progress
-from pocketbert.cli.train import Encoding, Hub, Label, Text, Text2
 from pocketbert.errors import UserError
 
 if TYPE_CHECKING:

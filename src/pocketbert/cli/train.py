@@ -6,18 +6,12 @@ from typing import Annotated, Any
 import typer
 
 from pocketbert.cli.app import Json, app
+from pocketbert.cli.arguments import Encoding, Hub, Label, LabelsAreReal, Text, Text2
 from pocketbert.cli.options import with_settings
 from pocketbert.cli.output import print_json, print_table, say
 from pocketbert.cli.progress import duration, training_progress
 from pocketbert.errors import UserError
 from pocketbert.methods import DEFAULT
-
-Text = Annotated[str | None, typer.Option(help="Column of the text.")]
-Text2 = Annotated[str | None, typer.Option(help="Column of the second text, for pairs.")]
-Label = Annotated[str | None, typer.Option(help="Column of the label.")]
-Encoding = Annotated[str, typer.Option(help="Encoding of text files.")]
-Hub = Annotated[bool, typer.Option("--hub", help="Allow a download from the Hugging Face Hub.")]
-Threads = Annotated[int | None, typer.Option(help="Threads; default: every core.")]
 
 
 @app.command()
@@ -35,9 +29,7 @@ def train(
     text2: Text2 = None,
     label: Label = None,
     split_seed: Annotated[int, typer.Option(help="Cuts one file into train, dev and test; not changed by --seed.")] = 0,
-    labels_are_real: Annotated[
-        bool, typer.Option("--labels-are-real", help="Keep what looks like placeholders.")
-    ] = False,
+    labels_are_real: LabelsAreReal = False,
     allow_overlap: Annotated[
         bool, typer.Option("--allow-overlap", help="Score texts that the run to start from learnt from, all the same.")
     ] = False,

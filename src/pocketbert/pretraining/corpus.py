@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from pocketbert.errors import UserError
-from pocketbert.files import lock, new_folder, read_json, remove_leftovers, write_json, write_text
+from pocketbert.files import new_folder, read_json, remove_leftovers, write_json, write_text
 from pocketbert.loading import load_tokenizer
+from pocketbert.locks import lock
 from pocketbert.pretraining.text import kind_of, read_documents
 from pocketbert.tokenizer import Tokenizer
 

@@ -21,7 +21,7 @@ from torch.nn import functional as F
 
 from pocketbert.encoder import Encoder
 from pocketbert.errors import UserError
-from pocketbert.files import lock
+from pocketbert.locks import lock
 from pocketbert.pretraining.corpus import Corpus, Say
 from pocketbert.pretraining.teacher import Teacher
 from pocketbert.start import weights_fingerprint

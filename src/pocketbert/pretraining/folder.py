@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
-from pocketbert.errors import UserError
-from pocketbert.folders import MANIFEST, METRICS, SETTINGS, read_manifest, sha256
+from pocketbert.manifest import METRICS, SETTINGS, read_finished
 from pocketbert.values import Between, Count, Format, read_object
 
 BUDGET, CURVE = "budget.json", "curve.jsonl"
@@ -64,12 +63,5 @@ class PretrainedFolder:
 def load_pretrained(folder: str | os.PathLike[str]) -> PretrainedFolder:
     """A finished one; files that are missing or were changed since are named."""
     folder = Path(folder)
-    if not (folder / MANIFEST).is_file():
-        if (folder / SETTINGS).is_file():
-            raise UserError(f"{folder}: pretraining is not finished; the same pretrain command again goes on with it")
-        raise UserError(f"{folder}: no pretraining of pocketbert (it has no {MANIFEST})")
-    for name, entry in read_manifest(folder, SETTINGS, METRICS).items():
-        path = folder / name
-        if not path.is_file() or path.stat().st_size != entry["bytes"] or sha256(path) != entry["sha256"]:
-            raise UserError(f"{path}: missing or changed since pretraining was finished")
+    read_finished(folder, "pretraining", "pretrain")
     return PretrainedFolder(folder, read_object(folder / SETTINGS, Metadata), read_object(folder / METRICS, Metrics))

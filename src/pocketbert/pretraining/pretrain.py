@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pocketbert import __version__, folders
+from pocketbert import __version__, folders, manifest
 from pocketbert.errors import UserError
-from pocketbert.files import home, lock, write_json, write_text
+from pocketbert.files import write_json, write_text
+from pocketbert.locks import lock
+from pocketbert.paths import home
 from pocketbert.pretraining.corpus import Say, fingerprint_texts, given_tokenizer
 from pocketbert.pretraining.distributed import Processes, processes
 from pocketbert.pretraining.folder import BUDGET, CURVE, Budget, Metadata, PretrainedFolder, load_pretrained
@@ -93,7 +95,7 @@ class PretrainingJob:
 
     @property
     def checkpoint(self) -> Path:
-        return self.folder / folders.CHECKPOINT
+        return self.folder / manifest.CHECKPOINT
 
 
 def _lead(job: PretrainingJob) -> PretrainedFolder:
@@ -109,9 +111,9 @@ def _lead(job: PretrainingJob) -> PretrainedFolder:
         **job.behind_names,
         "settings": settings.to_dict(),
     }
-    there = read_object(folder / folders.SETTINGS, Metadata) if (folder / folders.SETTINGS).is_file() else None
+    there = read_object(folder / manifest.SETTINGS, Metadata) if (folder / manifest.SETTINGS).is_file() else None
     folders.begin(folder, there, metadata, f"{folder}: holds another pretraining")
-    if not job.group.agree(float((folder / folders.MANIFEST).is_file())):
+    if not job.group.agree(float((folder / manifest.MANIFEST).is_file())):
         started = time.perf_counter()
         try:
             prepared = _prepare(job)
@@ -132,7 +134,7 @@ def _lead(job: PretrainingJob) -> PretrainedFolder:
             training_seconds=outcome.elapsed,
             processes=job.group.count,
         )
-        folders.write_manifest(folder)
+        manifest.write_manifest(folder)
     job.checkpoint.unlink(missing_ok=True)
     job.group.wait()
     return load_pretrained(folder)

@@ -5,18 +5,18 @@ documents at two blank lines, and at the end of a paragraph once a document is l
 little memory and still gives documents to tell apart.
 """
 
-import gzip
 import json
 import os
 import re
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
 from pocketbert.errors import UserError
+from pocketbert.tasks.lines import read_lines
 
 TEXT, JSON_LINES = (".txt", ".text"), (".jsonl", ".ndjson")
+CONVERT_IT = "convert the file, for example: iconv -f latin1 -t utf-8"
 LONG_DOCUMENT = 20_000  # characters after which a .txt document ends at its next paragraph
 LONGEST_LINE = 64 * 2**20  # bytes; a longer line is no text
 LONGEST_SENTENCE = 600  # characters; a longer one is cut, so that all of it is read
@@ -122,28 +122,9 @@ def _json_documents(path: Path, fields: Sequence[str]) -> Iterator[str]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """(number, line without its end), decoded; what is not text is named with its place."""
-    number = 0
-    try:
-        with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
-            while line := file.readline(LONGEST_LINE):
-                number += 1
-                if b"\0" in line:
-                    raise UserError(f"{path}: line {number} holds a NUL byte: a binary file, or UTF-16; expected UTF-8")
-                if len(line) >= LONGEST_LINE:
-                    raise UserError(f"{path}: line {number} is longer than {LONGEST_LINE:,} bytes; that is no text")
-                text = line.rstrip(b"\r\n").decode("utf-8")
-                yield number, text.removeprefix("\ufeff") if number == 1 else text
-    except UnicodeDecodeError as error:
-        byte = error.object[error.start]
-        raise UserError(
-            f"{path}: line {number}, byte {error.start + 1} (0x{byte:02x}) is not UTF-8; "
-            f"convert the file, for example: iconv -f latin1 -t utf-8"
-        ) from None
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise UserError(f"{path}: after line {number}: not a whole gzip file: {error}") from None
-    except OSError as error:
-        raise UserError(f"{path}: cannot read: {error.strerror or error}") from None
+    """(number, line without its end); a book may be one line."""
+    for number, line in read_lines(path, most_bytes=LONGEST_LINE, advice=CONVERT_IT):
+        yield number, line.rstrip("\r\n")
 
 
 # -- sentences -------------------------------------------------------------------------------------------------------

@@ -15,9 +15,10 @@ from typing import Any
 from pocketbert import __version__
 from pocketbert.catalog import find
 from pocketbert.errors import UserError
-from pocketbert.files import LOCK, lock, new_folder
-from pocketbert.folders import MANIFEST
+from pocketbert.files import new_folder
 from pocketbert.loading import load_folder
+from pocketbert.locks import LOCK, lock
+from pocketbert.manifest import MANIFEST
 from pocketbert.methods import get_method
 from pocketbert.study.messages import bank_message, task_from_json, task_to_json
 from pocketbert.study.plan import Plan, PlannedRun, banks

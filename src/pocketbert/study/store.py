@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from pocketbert.errors import UserError
-from pocketbert.files import LOCK, lock, remove_leftovers, write_json
-from pocketbert.folders import CHECKPOINT, MANIFEST, METRICS, SETTINGS
+from pocketbert.files import remove_leftovers, write_json
+from pocketbert.locks import LOCK, lock
+from pocketbert.manifest import CHECKPOINT, MANIFEST, METRICS, SETTINGS
 from pocketbert.runs import Run, load_run
 from pocketbert.study.plan import PlannedRun
 from pocketbert.training.settings import Settings

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pocketbert.errors import UserError
-from pocketbert.files import require_regular_file, write_json, write_text
+from pocketbert.files import write_json, write_text
 from pocketbert.methods import get_method
+from pocketbert.paths import require_regular_file
 from pocketbert.report import write_report
 from pocketbert.study import tables
 from pocketbert.study.plan import Plan, PlannedRun, Row, Seeds, choose_rows, make_plan, refuse_unread, refuse_wrong

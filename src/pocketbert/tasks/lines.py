@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import IO
 
 from pocketbert.errors import UserError, quote
-from pocketbert.files import require_regular_file
+from pocketbert.paths import require_regular_file
 
 MOST_IN_A_FIELD = 10_000_000  # characters
 MOST_IN_A_LINE = 20_000_000  # bytes: one full field, its neighbours, and multi-byte letters
 MOST_BLANK = 64_000_000  # characters of blank lines, one after the other; each counts as 64 more, for its time
+NAME_IT = "name its encoding with --encoding (latin-1, cp1252, utf-16), or save it again as UTF-8"
 HEAD = 1 << 20  # bytes, from which a format is guessed
 
 # Python calls these encodings too; no file of texts is written in them.
@@ -69,12 +70,17 @@ def known_encoding(name: str) -> str:
     return name
 
 
-def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
-    """(line number, line with its end) for each line of the file."""
+def read_lines(
+    path: Path, encoding: str = "utf-8", *, most_bytes: int = MOST_IN_A_LINE, advice: str = NAME_IT
+) -> Iterator[tuple[int, str]]:
+    """(line number, line with its end) for each line of the file.
+
+    `most_bytes` of a line are read; `advice` is what to do about a file in another encoding.
+    """
     bytewise = "\n".encode(known_encoding(encoding)) == b"\n"
     blank = 0
     with reading(path), open_bytes(path) as file:
-        lines = _decoded(path, file, encoding) if bytewise else _wide(path, file, encoding)
+        lines = (_decoded if bytewise else _wide)(path, file, encoding, most_bytes, advice)
         for number, line in enumerate(lines, start=1):
             if "\0" in line:
                 raise UserError(
@@ -90,47 +96,45 @@ def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]
             yield number, line
 
 
-def _too_long(path: Path, number: int) -> UserError:
+def _too_long(path: Path, number: int, most_bytes: int) -> UserError:
     return UserError(
-        f"{path}: line {number} is longer than {MOST_IN_A_LINE // 1_000_000} MB; is it one row per line? "
+        f"{path}: line {number} is longer than {most_bytes // 1_000_000} MB; is it one row per line? "
         "Split the row, or shorten its text: a model reads only the first words of it"
     )
 
 
-def _decoded(path: Path, file: IO[bytes], encoding: str) -> Iterator[str]:
+def _decoded(path: Path, file: IO[bytes], encoding: str, most_bytes: int, advice: str) -> Iterator[str]:
     """Line by line in bytes, so that a wrong byte can be named with its line."""
     number = 0
-    while data := file.readline(MOST_IN_A_LINE + 1):
+    while data := file.readline(most_bytes + 1):
         number += 1
-        if len(data) > MOST_IN_A_LINE:
-            raise _too_long(path, number)
+        if len(data) > most_bytes:
+            raise _too_long(path, number, most_bytes)
         if number == 1 and data.startswith(b"\xef\xbb\xbf"):
             data = data[3:]
         try:
             yield data.decode(encoding)
         except UnicodeDecodeError as error:
             if number == 1 and data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-                raise UserError(f"{path}: this looks like UTF-16; say so with --encoding utf-16") from None
+                raise UserError(f"{path}: this looks like UTF-16; {advice}") from None
             raise UserError(
-                f"{path}: line {number}, byte {error.start + 1} is 0x{data[error.start]:02X}, which is "
-                f"not {encoding}; "
-                "if the file is Latin-1 or Windows text say so with --encoding latin-1 (or cp1252), "
-                "or save it again as UTF-8"
+                f"{path}: line {number}, byte {error.start + 1} is 0x{data[error.start]:02X}, which is not {encoding}; "
+                f"{advice}"
             ) from None
 
 
-def _wide(path: Path, file: IO[bytes], encoding: str) -> Iterator[str]:
+def _wide(path: Path, file: IO[bytes], encoding: str, most_bytes: int, advice: str) -> Iterator[str]:
     """Encodings such as UTF-16, whose line ends are not one byte."""
     number = 0
     with io.TextIOWrapper(file, encoding=encoding, newline="\n") as text:
         while True:
             number += 1
             try:
-                line = text.readline(MOST_IN_A_LINE + 1)
+                line = text.readline(most_bytes + 1)
             except UnicodeError as error:
-                raise UserError(f"{path}: near line {number}: not {encoding}: {error}") from None
+                raise UserError(f"{path}: near line {number}: not {encoding}: {error}; {advice}") from None
             if not line:
                 return
-            if len(line) > MOST_IN_A_LINE:
-                raise _too_long(path, number)
+            if len(line) > most_bytes:
+                raise _too_long(path, number, most_bytes)
             yield line

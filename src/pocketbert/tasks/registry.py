@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pocketbert.errors import UserError
-from pocketbert.files import home
 from pocketbert.hub import fetch_data
+from pocketbert.paths import home
 from pocketbert.tasks.labels import hide_minus_one, label_text, placeholder, to_indexes
 from pocketbert.tasks.read import read_rows
 from pocketbert.tasks.task import Split, Task

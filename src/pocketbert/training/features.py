@@ -14,7 +14,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from pocketbert.errors import UserError
-from pocketbert.files import home, new_file, remove_leftovers
+from pocketbert.files import new_file, remove_leftovers
+from pocketbert.paths import home
 from pocketbert.tasks import Split
 from pocketbert.tokenizer import Encoded, Tokenizer
 from pocketbert.training.network import Network, read_all
