@@ -12,12 +12,12 @@ from torch import nn
 
 from benchmarks.data import tokenizer
 from pocketbert import Task
+from pocketbert.catalog import load_model
 from pocketbert.config import SHAPES
 from pocketbert.dropout import Dropout, seed_dropout
 from pocketbert.encoder import Encoder
 from pocketbert.methods import DataSize, NetworkMethod, get_method
 from pocketbert.methods.frozen import Frozen
-from pocketbert.models import load_model
 from pocketbert.training.batches import epoch_batches
 from pocketbert.training.fit import NetworkFitted, make_network
 from pocketbert.training.job import Job, JobTask

@@ -89,7 +89,7 @@ class Theirs:
                     "attention_mask": batch.attention_mask,
                     "token_type_ids": batch.token_type_ids,
                     "labels": labels,
-                    "next_sentence_label": batch.strange,
+                    "next_sentence_label": batch.next_sentence_labels,
                 }
             )
 

@@ -19,8 +19,8 @@ from benchmarks import data
 from benchmarks.ours import resolved
 from benchmarks.report import align, machine_facts
 from pocketbert import Task, load_task
+from pocketbert.catalog import load_model
 from pocketbert.methods import get_method
-from pocketbert.models import load_model
 from pocketbert.training.job import Job, JobTask
 from pocketbert.training.machine import computing
 

@@ -77,7 +77,7 @@ def serve() -> None:
     import importlib
     import pkgutil
 
-    import pocketbert.models
+    import pocketbert.catalog
     from pocketbert.cli import main
 
     ours = [module.name for module in pkgutil.walk_packages(pocketbert.__path__, "pocketbert.")]
@@ -93,7 +93,7 @@ def serve() -> None:
     for name in [*ours, *theirs, "sklearn.feature_extraction.text", "pyarrow.parquet", "rich.markdown"]:
         if not name.endswith(("__main__", ".cluster")):
             importlib.import_module(name)
-    pocketbert.models.show_model("tiny")  # torch imports the half of itself when it is first asked for a shape
+    pocketbert.catalog.show_model("tiny")  # torch imports the half of itself when it is first asked for a shape
     for line in sys.stdin:
         case = json.loads(line)
         started = time.monotonic()

@@ -8,11 +8,11 @@ import torch
 from conftest import VOCABULARY, hugging_face_bert, random_batch
 from safetensors.torch import load_file, save_file
 
+from pocketbert.catalog import load_encoder, load_tokenizer
 from pocketbert.checkpoints import read_config, read_encoder, read_pretraining, save_model
 from pocketbert.config import Config
 from pocketbert.encoder import Encoder
 from pocketbert.errors import UserError
-from pocketbert.models import load_encoder, load_tokenizer
 from pocketbert.tokenizer import Tokenizer
 
 

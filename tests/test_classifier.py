@@ -14,11 +14,11 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pocketbert import models
+from pocketbert import catalog
+from pocketbert.catalog import usual_model
 from pocketbert.classifier import Classifier
 from pocketbert.errors import UserError
 from pocketbert.methods import get_method
-from pocketbert.models import usual_model
 from pocketbert.training.settings import TrainingSettings
 
 GOOD, BAD = ("fine", "lovely", "warm", "clever", "bright"), ("dull", "awful", "cold", "clumsy", "grey")
@@ -37,7 +37,7 @@ def scratch(**settings) -> Classifier:
 @pytest.fixture
 def minilm():
     """The name of a pretrained model; skipped where it is not installed."""
-    if models.PACKAGES["minilm-l6"].path() is None:
+    if catalog.PACKAGES["minilm-l6"].path() is None:
         pytest.skip("minilm-l6 is not installed")
     return "minilm-l6"
 
@@ -216,9 +216,9 @@ def test_a_setting_that_cannot_be_is_named_in_fit():
 def test_without_a_name_the_best_model_at_hand_is_taken(monkeypatch, minilm):
     assert get_method("scratch").usual_model() == "tiny"
     assert get_method("finetune").usual_model() in ("pocket-mini", "pocket-tiny", minilm)
-    monkeypatch.setattr("pocketbert.models.PRETRAINED", ("pocket-none", minilm))
+    monkeypatch.setattr("pocketbert.catalog.PRETRAINED", ("pocket-none", minilm))
     assert usual_model() == minilm
-    monkeypatch.setattr("pocketbert.models.PRETRAINED", ("pocket-none",))
+    monkeypatch.setattr("pocketbert.catalog.PRETRAINED", ("pocket-none",))
     with pytest.raises(UserError, match="no pretrained model is at hand.*pip install"):
         usual_model()
 

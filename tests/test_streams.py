@@ -98,12 +98,12 @@ def test_after_two_dashes_json_is_an_argument():
 def test_a_fault_of_ours_is_a_traceback_exit_code_1_and_a_document(tmp_path):
     program = """
 import sys
-from pocketbert import models
+from pocketbert import catalog
 from pocketbert.cli import main
 def broken():
     print("half a table")
     raise RuntimeError("ours")
-models.list_models = broken
+catalog.list_models = broken
 sys.argv = ["pocketbert", "models", "--json"]
 main()
 """

@@ -20,8 +20,8 @@ words = st.lists(st.text("abcdefgh", min_size=1, max_size=6), max_size=12).map("
 @settings(max_examples=100, deadline=None)
 @given(firsts=st.lists(words, min_size=1, max_size=6), limit=st.integers(3, 20), pairs=st.booleans())
 def test_no_row_is_longer_than_asked_and_what_was_cut_is_counted(firsts, limit, pairs):
-    seconds = firsts[::-1] if pairs else None
-    whole, cut = SMALL(firsts, seconds), SMALL(firsts, seconds, max_length=limit)
+    second_texts = firsts[::-1] if pairs else None
+    whole, cut = SMALL(firsts, second_texts), SMALL(firsts, second_texts, max_length=limit)
     assert (cut.lengths <= limit).all()
     assert (cut.lengths + cut.cut == whole.lengths).all()
     tensors = cut.tensors()
@@ -32,7 +32,7 @@ def test_no_row_is_longer_than_asked_and_what_was_cut_is_counted(firsts, limit, 
         assert row[-1] == SMALL.ids["[SEP]"]
         assert (row == SMALL.ids["[SEP]"]).sum() == (2 if pairs else 1)
         if pairs:
-            assert tensors["token_type_ids"][i].sum() == len(row) - cut.seconds[i]
+            assert tensors["token_type_ids"][i].sum() == len(row) - cut.second_starts[i]
     assert ("token_type_ids" in tensors) == pairs
 
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 from conftest import VOCABULARY, hugging_face_bert
 
+from pocketbert.catalog import import_model, load_encoder, load_pretraining, load_tokenizer
 from pocketbert.errors import UserError
-from pocketbert.models import import_model, load_encoder, load_pretraining, load_tokenizer
 
 
 @pytest.fixture

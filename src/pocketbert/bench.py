@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from pocketbert.catalog import load_model
 from pocketbert.config import SHAPES, Config
 from pocketbert.encoder import Encoder
 from pocketbert.methods import SHAPE, DataSize, list_methods
-from pocketbert.models import load_model
 from pocketbert.tasks import Task
 from pocketbert.tokenizer import Tokenizer
 from pocketbert.training.batches import epoch_batches

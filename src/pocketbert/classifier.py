@@ -116,7 +116,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         with computing(settings.threads):
             trained = kind.fit(Job((task,), settings, start, report=report))
         self.classes_ = classes
-        self.pair_ = train.seconds is not None
+        self.pair_ = train.second_texts is not None
         self.best_ = trained.best
         self.history_ = [record.to_dict() for record in trained.history]
         self.rows_ = {"train": len(train), "dev": 0 if given is None else len(given)}
@@ -129,11 +129,11 @@ class Classifier(ClassifierMixin, BaseEstimator):
         """(texts, classes): a probability for each label of `classes_`; rows sum to one."""
         check_is_fitted(self)
         texts = read_texts(X)
-        if (texts.seconds is not None) != self.pair_:
+        if (texts.second_texts is not None) != self.pair_:
             learnt, found = ("pairs", "single texts") if self.pair_ else ("single texts", "pairs")
             raise UserError(f"X holds {found}, but this classifier learnt from {learnt}; give it {learnt}")
         with computing(self.settings_.threads):
-            return self.fitted_.probabilities(texts.texts, texts.seconds)
+            return self.fitted_.probabilities(texts.texts, texts.second_texts)
 
     def predict(self, X: Any) -> np.ndarray:
         """The likeliest label of each text, as it was given to `fit`."""
@@ -186,21 +186,21 @@ class Classifier(ClassifierMixin, BaseEstimator):
         if not isinstance(dev, tuple | list) or len(dev) != 2:
             raise UserError("dev: expected a pair of texts and labels: fit(X, y, dev=(texts, labels))")
         texts = read_texts(dev[0], "X of dev")
-        if (texts.seconds is None) != (train.seconds is None):
+        if (texts.second_texts is None) != (train.second_texts is None):
             raise UserError("dev: one of X and dev holds pairs and the other single texts; give both the same kind")
         labels = read_labels(dev[1], "y of dev").tolist()
         place = {label: index for index, label in enumerate(classes.tolist())}
-        strange = [label for label in labels if label not in place]
-        if strange:
+        unknown = [label for label in labels if label not in place]
+        if unknown:
             known = ", ".join(map(repr, place))
-            raise UserError(f"dev: label {strange[0]!r} is not among the training labels, {known}; leave its rows out")
+            raise UserError(f"dev: label {unknown[0]!r} is not among the training labels, {known}; leave its rows out")
         return _labelled(texts, np.array([place[label] for label in labels]), "dev")
 
 
 def _labelled(texts: Split, targets: np.ndarray, what: str = "X") -> Split:
     if len(texts) != len(targets):
         raise UserError(f"{what}: {len(texts)} texts but {len(targets)} labels; each text needs one label")
-    return Split(texts.texts, texts.seconds, targets.astype(np.int64))
+    return Split(texts.texts, texts.second_texts, targets.astype(np.int64))
 
 
 def _hold_out(train: Split, seed: int) -> tuple[Split, Split]:
@@ -242,22 +242,22 @@ def read_texts(X: Any, what: str = "X") -> Split:
             f"pairs have two columns"
         )
     texts: list[str] = []
-    seconds: list[str] = []
+    second_texts: list[str] = []
     for row, entry in enumerate(array):
         pair = isinstance(entry, tuple | list | np.ndarray)
         if pair and len(entry) != 2:
             raise UserError(f"{what}: row {row} holds {len(entry)} values; a pair is two texts")
-        if row and pair != bool(seconds):
+        if row and pair != bool(second_texts):
             raise UserError(
                 f"{what}: row {row} is {'a pair' if pair else 'a single text'} and row 0 is not; "
                 f"give single texts or pairs, not both"
             )
-        for value, into in zip(entry if pair else (entry,), (texts, seconds), strict=False):
+        for value, into in zip(entry if pair else (entry,), (texts, second_texts), strict=False):
             if not isinstance(value, str):
                 shown = "missing" if _missing(value) else f"{type(value).__name__} {value!r:.40}"
                 raise UserError(f"{what}: row {row} is not text: it is {shown}; drop such rows, or make them text")
             into.append(str(value))  # numpy's own strings become plain ones
-    return Split(texts, seconds or None, None)
+    return Split(texts, second_texts or None, None)
 
 
 def read_labels(y: Any, what: str = "y") -> np.ndarray:

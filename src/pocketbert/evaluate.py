@@ -34,12 +34,12 @@ def evaluate_run(
     """Accuracy with its interval, macro-F1, MCC, calibration, each class, on `task:split` or a labelled file."""
     tell = say or (lambda message: None)
     name, split = _split(run, os.fspath(source), text, text2, label, labels_are_real, hub, encoding, tell)
-    if (split.seconds is not None) != run.about["pair"]:
-        wants = "pairs" if run.about["pair"] else "single texts"
+    if (split.second_texts is not None) != run.metadata["pair"]:
+        wants = "pairs" if run.metadata["pair"] else "single texts"
         raise UserError(f"{name}: this run classifies {wants}; the data are not")
     seen = int(run.seen(split).sum())
     if seen:
-        learnt_from = f"are among those this run learnt from ({run.about['task']})"
+        learnt_from = f"are among those this run learnt from ({run.metadata['task']})"
         message = f"{seen:,} of {len(split):,} texts of {name} {learnt_from}"
         if seen >= SERIOUS * len(split) and not allow_overlap:
             raise UserError(f"{message}: the score would be too good to be true. To see it: --allow-overlap")
@@ -47,7 +47,7 @@ def evaluate_run(
     assert split.labels is not None
     with computing(threads):
         fitted = run.fitted()
-        probabilities = fitted.probabilities(split.texts, split.seconds)
+        probabilities = fitted.probabilities(split.texts, split.second_texts)
     if fitted.cut:
         tell(f"warning: {fitted.cut:,} of {len(split):,} texts were longer than the model reads, and cut")
     return {"data": name, "seen": seen, "truncated": fitted.cut, **measure(probabilities, split.labels, run.labels)}
@@ -76,7 +76,7 @@ def _split(
             )
         assert split.labels is not None
         into = np.array([run.labels.index(it) for it in task.labels])
-        return f"{name}:{part}", Split(split.texts, split.seconds, into[split.labels])
+        return f"{name}:{part}", Split(split.texts, split.second_texts, into[split.labels])
     split = _labelled_file(run, Path(source), text, text2, label, encoding, tell)
     if not len(split):
         raise UserError(f"{source}: no rows to score")
@@ -98,13 +98,13 @@ def _labelled_file(
 ) -> Split:
     """A whole file with labels; every one of them must be a label that the run knows."""
     rows = read_rows(path, encoding=encoding)
-    columns, said = choose_texts(rows, text, text2, pair=run.about["pair"])
+    columns, notes = choose_texts(rows, text, text2, pair=run.metadata["pair"])
     label = label or choose_columns(rows, columns[0], columns[1] if len(columns) > 1 else None, None).label
     if label is None or label not in rows.columns:
         raise UserError(f"{path}: which column holds the label? It has: {listed(rows.columns)}; say --label")
-    tell(f"{said[0]}; label is column '{label}'")
+    tell(f"{notes[0]}; label is column '{label}'")
     texts: list[str] = []
-    seconds: list[str] | None = [] if run.about["pair"] else None
+    second_texts: list[str] | None = [] if run.metadata["pair"] else None
     labels: list[int] = []
     rows = rows.narrow(*columns, label)
     taken = Texts(rows, columns, Room())
@@ -115,9 +115,9 @@ def _labelled_file(
             raise UserError(f"{path}: {place}: label {quote(found)} is not one this run knows; it knows: {known}")
         text_of_row, *second = taken.take(place, row)
         texts.append(text_of_row)
-        if seconds is not None:
-            seconds += second
+        if second_texts is not None:
+            second_texts += second
         labels.append(run.labels.index(found))
-    for message in taken.said():
+    for message in taken.notes():
         tell(f"warning: {message}")
-    return Split(texts, seconds, np.array(labels, dtype=np.int64))
+    return Split(texts, second_texts, np.array(labels, dtype=np.int64))

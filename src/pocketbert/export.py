@@ -21,10 +21,12 @@ def export_run(run: Run, folder: str | os.PathLike[str], *, overwrite: bool = Fa
     """
     fitted = run.fitted()
     if not isinstance(fitted, NetworkFitted):
-        raise UserError(f"{run.folder}: method '{run.about['method']}' is no BERT; there is nothing to export")
+        raise UserError(f"{run.folder}: method '{run.metadata['method']}' is no BERT; there is nothing to export")
     network, head = fitted.network, fitted.network.head(fitted.task)
     if any(part.of == "added" for part in network.parts().values()):
-        raise UserError(f"{run.folder}: method '{run.about['method']}' adds to the encoder what transformers has not")
+        raise UserError(
+            f"{run.folder}: method '{run.metadata['method']}' adds to the encoder what transformers has not"
+        )
     if head.exports_over != network.pooling:
         fit = [f"--pooling {kind.exports_over} --head {name}" for name, kind in HEADS.items() if kind.exports_over]
         raise UserError(

@@ -17,28 +17,28 @@ SETTINGS, MANIFEST, CHECKPOINT = "settings.json", "manifest.json", "checkpoint.s
 METRICS = "metrics.json"
 
 
-def refuse_strangers(folder: Path, kind: str) -> None:
+def require_own_or_empty(folder: Path, kind: str) -> None:
     """A folder that holds something else is left as it is, to the last file."""
     target_folder(folder)
     if folder.is_dir() and not (folder / SETTINGS).is_file():
-        strange = [path.name for path in folder.iterdir() if path.name != LOCK and not is_temporary(path.name)]
-        if strange:
-            raise UserError(f"{folder}: is no {kind} of pocketbert (it holds {strange[0]}); name another folder")
+        foreign = [path.name for path in folder.iterdir() if path.name != LOCK and not is_temporary(path.name)]
+        if foreign:
+            raise UserError(f"{folder}: is no {kind} of pocketbert (it holds {foreign[0]}); name another folder")
 
 
-def begin(folder: Path, there: dict[str, Any] | None, about: dict[str, Any], message: str) -> None:
+def begin(folder: Path, there: dict[str, Any] | None, metadata: dict[str, Any], message: str) -> None:
     """Write what was asked; or, where something is there already, see that it was asked the same."""
     remove_leftovers(folder)
     if there is None:
-        write_json(folder / SETTINGS, about)
+        write_json(folder / SETTINGS, metadata)
     else:
-        same_settings(there, about, message)
+        same_settings(there, metadata, message)
 
 
 def same_settings(there: dict[str, Any], asked: dict[str, Any], message: str) -> None:
     """Compare as JSON does (tuples are lists); name the first thing that differs."""
     there, asked = json.loads(json.dumps([there, asked]))
-    flat = [{**about, **about.get("settings", {})} for about in (there, asked)]
+    flat = [{**metadata, **metadata.get("settings", {})} for metadata in (there, asked)]
     for name in sorted((flat[0].keys() | flat[1].keys()) - {"settings", "pocketbert"}):
         if flat[0].get(name) != flat[1].get(name):
             values = f"{name} is {flat[0].get(name)!r} there and {flat[1].get(name)!r} here"

@@ -36,9 +36,9 @@ def f1_scores(matrix: np.ndarray) -> np.ndarray:
 def matthews(matrix: np.ndarray) -> float:
     """Correlation of truth and prediction, for any number of classes: 0 for guessing, 1 for perfect."""
     rows = matrix.sum()
-    true, said = matrix.sum(axis=1).astype(np.float64), matrix.sum(axis=0).astype(np.float64)
-    above = np.trace(matrix) * rows - true @ said
-    below = math.sqrt(float(rows**2 - said @ said)) * math.sqrt(float(rows**2 - true @ true))
+    true, predicted = matrix.sum(axis=1).astype(np.float64), matrix.sum(axis=0).astype(np.float64)
+    above = np.trace(matrix) * rows - true @ predicted
+    below = math.sqrt(float(rows**2 - predicted @ predicted)) * math.sqrt(float(rows**2 - true @ true))
     return float(above / below) if below > 0 else 0.0
 
 

@@ -40,7 +40,7 @@ def predict_file(
         tick: hears how many rows are done.
     """
     rows = read_rows(Path(path), encoding=encoding)
-    columns, said = choose_texts(rows, text, text2, pair=run.about["pair"])
+    columns, notes = choose_texts(rows, text, text2, pair=run.metadata["pair"])
     added = ["prediction", *(f"probab_{i}" for i in range(len(run.labels)))]
     for name in added:
         if name in rows.columns:
@@ -54,8 +54,8 @@ def predict_file(
         writer = RowWriter(file, safe_for_spreadsheets=safe_for_spreadsheets)
         writer.writerow([*rows.columns, *added])
         for chunk in rows.chunks():
-            texts, *seconds = zip(*(taken.take(place, row) for place, row in chunk), strict=True)
-            probabilities = fitted.probabilities(texts, seconds[0] if seconds else None)
+            texts, *second_texts = zip(*(taken.take(place, row) for place, row in chunk), strict=True)
+            probabilities = fitted.probabilities(texts, second_texts[0] if second_texts else None)
             cut += fitted.cut
             for (_, row), values in zip(chunk, probabilities, strict=True):
                 best = int(values.argmax())
@@ -73,7 +73,7 @@ def predict_file(
         "labels": list(run.labels),
         "predicted": {name: counts[name] for name in run.labels},
         "truncated": cut,
-        "said": [*said, *taken.said()],
+        "said": [*notes, *taken.notes()],
     }
 
 

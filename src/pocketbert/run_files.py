@@ -17,7 +17,7 @@ RENAMED = {"like_length": "group_by_length", "slice": "vocabulary_slice", "featu
 SEEN = "seen.safetensors"
 
 
-class About(TypedDict):
+class Metadata(TypedDict):
     """What is read of settings.json."""
 
     format: Format
@@ -94,16 +94,16 @@ class Metrics(TypedDict):
     cost: Cost
 
 
-def read_about(folder: Path) -> dict[str, Any]:
+def read_metadata(folder: Path) -> dict[str, Any]:
     """A run's settings.json."""
     path = folder / SETTINGS
-    about = read_object(path, About)
+    metadata = read_object(path, Metadata)
     with within(f"{path}: damaged"):
-        if about["format"] > 1:
-            held(about, Since2, "it")
-            held(about.get("from"), str | None, "from")
-        saved_settings(about)
-    return about
+        if metadata["format"] > 1:
+            held(metadata, Since2, "it")
+            held(metadata.get("from"), str | None, "from")
+        saved_settings(metadata)
+    return metadata
 
 
 def read_metrics(folder: Path, labels: int) -> dict[str, Any]:
@@ -115,10 +115,10 @@ def read_metrics(folder: Path, labels: int) -> dict[str, Any]:
     return metrics
 
 
-def saved_settings(about: dict[str, Any]) -> Settings:
+def saved_settings(metadata: dict[str, Any]) -> Settings:
     """A run's settings, whichever version wrote them."""
-    method, values = get_method(about["method"]), about["settings"]
-    if about.get("format") == 1:  # every method's settings in one
+    method, values = get_method(metadata["method"]), metadata["settings"]
+    if metadata.get("format") == 1:  # every method's settings in one
         renamed = {RENAMED.get(name, name): value for name, value in values.items()}
         values = {name: value for name, value in renamed.items() if method.reads(name)}
     return method.settings.from_saved(values)

@@ -24,6 +24,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from pocketbert import __version__
+from pocketbert.catalog import load_model
 from pocketbert.errors import UserError
 from pocketbert.files import RowWriter, lock, new_file, new_folder, recover, remove_leftovers, write_json
 from pocketbert.folders import (
@@ -35,15 +36,14 @@ from pocketbert.folders import (
     begin,
     forget,
     read_manifest,
-    refuse_strangers,
+    require_own_or_empty,
     same_settings,
     sha256,
     write_manifest,
 )
 from pocketbert.methods import DataSize, Method, get_method
 from pocketbert.metrics import measure
-from pocketbert.models import load_model
-from pocketbert.run_files import FORMAT, SEEN, read_about, read_metrics, saved_settings
+from pocketbert.run_files import FORMAT, SEEN, read_metadata, read_metrics, saved_settings
 from pocketbert.start import Start, tokenizer_fingerprint, weights_fingerprint
 from pocketbert.tasks import Check, Split, Task, check_task
 from pocketbert.tasks.split import text_hashes
@@ -62,21 +62,21 @@ class Run:
     """A finished run, read back from its folder."""
 
     folder: Path
-    about: dict[str, Any]  # settings.json
+    metadata: dict[str, Any]  # settings.json
     metrics: dict[str, Any]
     files: dict[str, Written]  # of the manifest
 
     @property
     def labels(self) -> tuple[str, ...]:
-        return tuple(self.about["labels"])
+        return tuple(self.metadata["labels"])
 
     @property
     def method(self) -> Method:
-        return get_method(self.about["method"])
+        return get_method(self.metadata["method"])
 
     @property
     def settings(self) -> Settings:
-        return saved_settings(self.about)
+        return saved_settings(self.metadata)
 
     def fitted(self) -> Fitted:
         """What classifies, loaded from the folder; the model's files must be those that were written."""
@@ -87,29 +87,35 @@ class Run:
         start = None
         if self.method.needs_model and not any((self.folder / "model" / own).exists() for own in OWN_ENCODER):
             start = self._start_of()
-        about, folder = self.about, self.folder / "model"
-        return self.method.load(Saved(folder, about["task"], self.labels, self.settings, start, about.get("weights")))
+        metadata, folder = self.metadata, self.folder / "model"
+        return self.method.load(
+            Saved(folder, metadata["task"], self.labels, self.settings, start, metadata.get("weights"))
+        )
 
     def _start_of(self) -> Start:
         """What it started from, where it was then."""
-        before = self.about.get("from")
+        before = self.metadata.get("from")
         if before is not None:
             return load_run(self.folder / before).start()
-        if self.about["model"] is None:
+        if self.metadata["model"] is None:
             raise UserError(f"{self.folder / SETTINGS}: damaged: it names no model")
-        return load_model(self.about["model"])
+        return load_model(self.metadata["model"])
 
     def start(self) -> Start:
         """This run as what another training starts from."""
         fitted = self.fitted()
         network = getattr(fitted, "network", None)
         if network is None:
-            raise UserError(f"{self.folder}: method '{self.about['method']}' trained no encoder; nothing to start from")
+            raise UserError(
+                f"{self.folder}: method '{self.metadata['method']}' trained no encoder; nothing to start from"
+            )
         parts = network.parts().values()
         if any(part.of == "added" for part in parts):
-            raise UserError(f"{self.folder}: method '{self.about['method']}' added to its encoder; no start for others")
+            raise UserError(
+                f"{self.folder}: method '{self.metadata['method']}' added to its encoder; no start for others"
+            )
         encoder = network.encoder
-        own = {name: self.about[name] for name in ("task", "method", "model", "fingerprints")}
+        own = {name: self.metadata[name] for name in ("task", "method", "model", "fingerprints")}
         return Start(
             str(self.folder),
             encoder.config,
@@ -117,9 +123,9 @@ class Run:
             fitted.tokenizer,  # type: ignore[attr-defined]
             pooling=network.pooling,
             has_pooler=any(part.of == "pooler" and part.read for part in parts),
-            model=self.about["model"],
+            model=self.metadata["model"],
             run=self.folder,
-            ancestry=(*self.about.get("ancestry", ()), {**own, "seed": self.settings.seed}),
+            ancestry=(*self.metadata.get("ancestry", ()), {**own, "seed": self.settings.seed}),
             seen=self._learnt(),
         )
 
@@ -175,18 +181,18 @@ def train_run(
     """
     folder = Path(folder)
     plan = plan_run(task, method, model=model, start=start, settings=settings, check=check, allow_overlap=allow_overlap)
-    about = {**plan.about, "from": _beside(plan.job.start, folder)}
+    metadata = {**plan.metadata, "from": _beside(plan.job.start, folder)}
     for warning in plan.check.warnings if say else ():
         say(f"warning: {warning}")  # type: ignore[misc]
-    refuse_strangers(folder, "run")
+    require_own_or_empty(folder, "run")
     with lock(folder, wait=wait):
         if (folder / MANIFEST).is_file():
-            return _finished(folder, about)
-        there = read_about(folder) if (folder / SETTINGS).is_file() else None
+            return _finished(folder, metadata)
+        there = read_metadata(folder) if (folder / SETTINGS).is_file() else None
         if there is not None:
             _require_same_format(there, folder)
             there = _completed(there)
-        begin(folder, there, about, f"{folder}: holds an unfinished run with other settings")
+        begin(folder, there, metadata, f"{folder}: holds an unfinished run with other settings")
         started = time.perf_counter()
         checkpoint = folder / CHECKPOINT
         forget_peak_memory()
@@ -207,7 +213,7 @@ def train_run(
 class RunPlan:
     """A run before its first step: what will be written as settings.json, the job, what to say about the data."""
 
-    about: dict[str, Any]
+    metadata: dict[str, Any]
     job: Job
     check: Check
 
@@ -254,7 +260,7 @@ def plan_run(
         raise UserError(f"{task.name} has no labelled dev split to choose an epoch or a rate on; use one of each")
     job = Job((JobTask(task.name, task.labels, train, dev),), resolved, start)
     prepared = kind.prepare(job)
-    about = {
+    metadata = {
         "format": FORMAT,
         "pocketbert": __version__,
         "task": task.name,
@@ -268,7 +274,7 @@ def plan_run(
         "tokenizer": None if prepared is None else tokenizer_fingerprint(prepared[1]),
         "settings": resolved.to_dict(),
     }
-    return RunPlan(about, replace(job, prepared=prepared), check)
+    return RunPlan(metadata, replace(job, prepared=prepared), check)
 
 
 def check_for_run(task: Task, method: str, start: Start | None, settings: Settings) -> Check:
@@ -316,18 +322,18 @@ def _require_same_format(there: dict[str, Any], folder: Path) -> None:
         )
 
 
-def _completed(about: dict[str, Any]) -> dict[str, Any]:
+def _completed(metadata: dict[str, Any]) -> dict[str, Any]:
     """With the settings that were not known when it was written, at what their absence means."""
-    return {**about, "settings": saved_settings(about).to_dict()}
+    return {**metadata, "settings": saved_settings(metadata).to_dict()}
 
 
-def _finished(folder: Path, about: dict[str, Any]) -> Run:
+def _finished(folder: Path, metadata: dict[str, Any]) -> Run:
     run = load_run(folder)
-    there = _completed(run.about)
+    there = _completed(run.metadata)
     if there["format"] != FORMAT:  # what that version did not write down cannot be compared
-        about = {name: value for name, value in about.items() if name in there}
-        there["format"] = about["format"]
-    same_settings(there, about, f"{folder}: holds a finished run with other settings")
+        metadata = {name: value for name, value in metadata.items() if name in there}
+        there["format"] = metadata["format"]
+    same_settings(there, metadata, f"{folder}: holds a finished run with other settings")
     remove_leftovers(folder)
     (folder / CHECKPOINT).unlink(missing_ok=True)
     return run
@@ -347,13 +353,13 @@ def _write_results(folder: Path, plan: RunPlan, task: Task, trained: Trained, st
         split = task.splits.get(name)
         if split is None:
             continue
-        probabilities = fitted.probabilities(split.texts, split.seconds)
+        probabilities = fitted.probabilities(split.texts, split.second_texts)
         write_predictions(folder / f"{name}.csv", probabilities, split.labels, task.labels)
         if split.labels is None:
             scores[name] = {"rows": len(split), "refused": split.reason}
         else:
             scores[name] = {**measure(probabilities, split.labels, task.labels), "truncated": fitted.cut}
-    seconds = time.perf_counter() - started
+    elapsed = time.perf_counter() - started
     epochs = len(trained.history)
     metrics = {
         "best": trained.best,
@@ -362,9 +368,9 @@ def _write_results(folder: Path, plan: RunPlan, task: Task, trained: Trained, st
         "warnings": plan.check.warnings,
         "history": [record.to_dict() for record in trained.history],
         "cost": {
-            "seconds": seconds,
-            "training_seconds": trained.seconds,
-            "examples_per_second": epochs * len(task.train) / trained.seconds if trained.seconds else None,
+            "seconds": elapsed,
+            "training_seconds": trained.elapsed,
+            "examples_per_second": epochs * len(task.train) / trained.elapsed if trained.elapsed else None,
             "peak_memory_bytes": peak_memory(),
             "trained_parameters": fitted.trained_parameters,
         },
@@ -400,5 +406,5 @@ def load_run(folder: str | os.PathLike[str]) -> Run:
             raise UserError(f"{path}: missing or changed since the run was finished")
         if not name.startswith("model/") and sha256(path) != entry["sha256"]:
             raise UserError(f"{path}: changed since the run was finished")
-    about = read_about(folder)
-    return Run(folder, about, read_metrics(folder, len(about["labels"])), files)
+    metadata = read_metadata(folder)
+    return Run(folder, metadata, read_metrics(folder, len(metadata["labels"])), files)

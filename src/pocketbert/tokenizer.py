@@ -42,7 +42,7 @@ class Encoded:
 
     ids: np.ndarray  # int32, all rows one after the other
     starts: np.ndarray  # int64, one more than rows
-    seconds: np.ndarray  # int32, where in the row the second text begins; the row's length where there is none
+    second_starts: np.ndarray  # int32, where in the row the second text begins; the row's length where there is none
     cut: np.ndarray  # int32, tokens that did not fit
     padding_id: int
     pairs: bool  # does any row have a second text?
@@ -74,7 +74,7 @@ class Encoded:
         ids[mask] = self.ids[(self.starts[chosen][:, None] + place)[mask]]
         tensors = {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask.astype(np.int64))}
         if self.pairs:
-            types = (place >= self.seconds[chosen][:, None]) & mask
+            types = (place >= self.second_starts[chosen][:, None]) & mask
             tensors["token_type_ids"] = torch.from_numpy(types.astype(np.int64))
         return tensors
 
@@ -219,22 +219,22 @@ class Tokenizer:
     # -- using it -----------------------------------------------------------------------------------------------
 
     def __call__(
-        self, texts: Sequence[str], seconds: Sequence[str] | None = None, *, max_length: int | None = None
+        self, texts: Sequence[str], second_texts: Sequence[str] | None = None, *, max_length: int | None = None
     ) -> Encoded:
         """Tokenise texts, or pairs of texts; rows longer than `max_length` tokens are cut and the cut is counted."""
         if isinstance(texts, str):
             raise UserError("expected a list of texts, found one text; put it in a list: [text]")
-        if seconds is not None and len(seconds) != len(texts):
-            raise UserError(f"{len(texts)} first texts but {len(seconds)} second ones; each pair needs both")
-        special = 2 if seconds is None else 3
+        if second_texts is not None and len(second_texts) != len(texts):
+            raise UserError(f"{len(texts)} first texts but {len(second_texts)} second ones; each pair needs both")
+        special = 2 if second_texts is None else 3
         if max_length is not None and max_length < special:
             raise UserError(f"max_length={max_length} leaves no room: the special tokens alone are {special}")
         cls, sep = self.ids["[CLS]"], self.ids["[SEP]"]
         flat: list[np.ndarray] = []
         lengths, starts_second, cuts = (np.zeros(len(texts), dtype=np.int32) for _ in range(3))
-        for begin, end in spans(texts, seconds):
+        for begin, end in spans(texts, second_texts):
             firsts = self._pieces(texts[begin:end], begin)
-            others = None if seconds is None else self._pieces(seconds[begin:end], begin)
+            others = None if second_texts is None else self._pieces(second_texts[begin:end], begin)
             rows = []
             for index, first in enumerate(firsts):
                 row = [cls, *first, sep]
@@ -250,10 +250,10 @@ class Tokenizer:
         return Encoded(
             ids=np.concatenate(flat) if flat else np.zeros(0, dtype=np.int32),
             starts=np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]),
-            seconds=starts_second,
+            second_starts=starts_second,
             cut=cuts,
             padding_id=self.padding_id,
-            pairs=seconds is not None,
+            pairs=second_texts is not None,
         )
 
     def _pieces(self, texts: Sequence[str], begin: int) -> list[list[int]]:
@@ -308,11 +308,11 @@ def _settings(path: Path) -> dict[str, Any]:
     return content
 
 
-def spans(texts: Sequence[str], seconds: Sequence[str] | None = None) -> Iterator[tuple[int, int]]:
+def spans(texts: Sequence[str], second_texts: Sequence[str] | None = None) -> Iterator[tuple[int, int]]:
     """Where to cut many texts so that no part has too many of them, or too many characters."""
     begin = held = 0
     for row, text in enumerate(texts):
-        pair = (text,) if seconds is None else (text, seconds[row])
+        pair = (text,) if second_texts is None else (text, second_texts[row])
         size = sum(len(it) for it in pair if isinstance(it, str))  # what is no text is refused later
         if row > begin and (row - begin >= CHUNK or held + size > CHUNK_CHARACTERS):
             yield begin, row

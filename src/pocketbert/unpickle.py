@@ -3,7 +3,7 @@
 `weights_only=True` makes torch build tensors and plain containers and refuse everything else, so a file that wants
 to call something gets an error instead of a call. A separate process keeps even a fault of that reader away from
 the person's session. It may take the memory and time that a file of this size can need and no more, and it ends when
-the one who started it does. Run by `models.import_model`; nothing else in the package unpickles.
+the one who started it does. Run by `catalog.import_model`; nothing else in the package unpickles.
 """
 
 import os

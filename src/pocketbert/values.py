@@ -89,9 +89,9 @@ def hold_fields(made: Any) -> None:
 
 def known_keys(content: Mapping[str, Any], known: Any, what: str) -> None:
     """Every key is one that is known; a misspelt one would be ignored without a word."""
-    strange = sorted(set(content) - set(known))
-    if strange:
-        raise UserError(f"{what}{shown(strange[0])} is not known; known are {', '.join(sorted(known))}")
+    unknown = sorted(set(content) - set(known))
+    if unknown:
+        raise UserError(f"{what}{shown(unknown[0])} is not known; known are {', '.join(sorted(known))}")
 
 
 def field_names(kind: type) -> set[str]:

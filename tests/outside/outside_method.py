@@ -28,7 +28,7 @@ class Rescale(nn.Module):
 
 class RescaleMethod(NetworkMethod):
     name: ClassVar[str] = "rescale"
-    about: ClassVar[str] = "vectors that scale what each sublayer gives, and a new head"
+    description: ClassVar[str] = "vectors that scale what each sublayer gives, and a new head"
     settings: ClassVar[type] = RescaleSettings
     rate_at_384: ClassVar[float] = 1e-3
 

@@ -24,7 +24,7 @@ def test_the_arrays_hold_every_sentence_of_every_document(corpus, text_file):
         ]
         assert [s.replace(" ", "") for s in sentences] == [s.lower().replace(" ", "") for s in documents[number]]
     assert corpus.ids.dtype == np.uint16
-    assert corpus.starts[-1] == len(corpus.ids) == corpus.about["tokens"]
+    assert corpus.starts[-1] == len(corpus.ids) == corpus.metadata["tokens"]
     train = np.concatenate(
         [corpus.sentence(s) for d in corpus.documents(held=False) for s in range(*corpus.firsts[d : d + 2])]
     )
@@ -55,7 +55,7 @@ def test_documents_are_held_out_whole_and_stay_when_others_come(tmp_path):
         path = tmp_path / f"{name}.jsonl"
         path.write_text("".join(json.dumps({"text": d}) + "\n" for d in documents))
         corpus = open_corpus([path], Reading(vocabulary_size=120, held_out=0.1), tmp_path)
-        assert corpus.about["held_out_documents"] >= max(2, round(0.1 * len(documents)))
+        assert corpus.metadata["held_out_documents"] >= max(2, round(0.1 * len(documents)))
         return {documents[d] for d in corpus.documents(held=True)}
 
     documents = make_documents(200)

@@ -88,9 +88,9 @@ def test_half_of_the_seconds_follow_and_the_others_are_from_another_document():
     strangers = rows = 0
     lengths, whole = {0: [], 1: []}, {0: [], 1: []}
     for step in range(200):
-        begin_a, a, begin_b, b, strange = examples.rows(step)
+        begin_a, a, begin_b, b, next_sentence_labels = examples.rows(step)
         document_a, document_b = (np.searchsorted(ends, begin, side="right") for begin in (begin_a, begin_b))
-        odd = strange == 1
+        odd = next_sentence_labels == 1
         assert (document_a[odd] != document_b[odd]).all()
         assert (begin_b == begin_a + a)[~odd].all()
         assert (a >= 1).all()
@@ -103,8 +103,8 @@ def test_half_of_the_seconds_follow_and_the_others_are_from_another_document():
         strangers += int(odd.sum())
         rows += len(a)
         for kind in (0, 1):
-            lengths[kind] += b[strange == kind].tolist()
-            whole[kind] += np.isin(begin_b + b, CORPUS.starts)[strange == kind].tolist()
+            lengths[kind] += b[next_sentence_labels == kind].tolist()
+            whole[kind] += np.isin(begin_b + b, CORPUS.starts)[next_sentence_labels == kind].tolist()
     assert within(strangers, rows, 0.5)
     # Neither the length nor a whole last sentence gives the strangers away.
     spread = np.std(lengths[0] + lengths[1]) * (2 / len(lengths[0])) ** 0.5
@@ -139,7 +139,7 @@ def test_shares_of_processes_make_up_the_batch():
     for rank in range(3):
         part = examples.batch(3, rank, 3)
         assert torch.equal(part.input_ids, whole.input_ids[rank::3])
-        assert torch.equal(part.strange, whole.strange[rank::3])
+        assert torch.equal(part.next_sentence_labels, whole.next_sentence_labels[rank::3])
         assert part.masked_everywhere == len(whole.words)
     assert sum(len(examples.batch(3, rank, 3).words) for rank in range(3)) == len(whole.words)
 
@@ -147,7 +147,7 @@ def test_shares_of_processes_make_up_the_batch():
 def test_left_to_right_asks_for_every_next_word():
     examples = Examples(CORPUS, replace(DRAWING, causal=True, next_sentence=False, batch_size=16))
     batch = examples.batch(0)
-    assert batch.strange is None
+    assert batch.next_sentence_labels is None
     assert batch.attention_mask.ndim == 3
     rows, columns = batch.places // batch.input_ids.shape[1], batch.places % batch.input_ids.shape[1]
     assert torch.equal(batch.words, batch.input_ids[rows, columns + 1])

@@ -6,7 +6,7 @@ from pocketbert.checkpoints import save_model
 from pocketbert.config import Config
 from pocketbert.encoder import Encoder
 from pocketbert.errors import UserError
-from pocketbert.filling import fill
+from pocketbert.fill_mask import fill
 from pocketbert.heads import Pretraining
 
 

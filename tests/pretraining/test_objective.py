@@ -6,15 +6,15 @@ import torch
 from conftest import VOCABULARY, hugging_face_bert, random_batch
 from torch.nn import functional as F
 
+from pocketbert.catalog import load_pretraining
 from pocketbert.config import Config
 from pocketbert.encoder import Encoder
 from pocketbert.heads import Pretraining
-from pocketbert.models import load_pretraining
+from pocketbert.pretraining.distillation import DistillationBatch, Words
 from pocketbert.pretraining.distributed import Processes
 from pocketbert.pretraining.examples import Batch
-from pocketbert.pretraining.lessons import Lesson, Words
-from pocketbert.pretraining.objective import Student, distillation, read_batch
-from pocketbert.training.batches import even
+from pocketbert.pretraining.objective import Student, distillation_losses, read_batch
+from pocketbert.training.batches import round_up_to_bucket
 
 SMALL = Config(vocabulary=50, width=24, layers=2, heads=3, inner=40, positions=32)
 
@@ -25,10 +25,18 @@ def make_batch(config, *, rows: int = 6, length: int = 20, seed: int = 0, masked
     real = np.flatnonzero(given["attention_mask"].numpy())
     places = np.sort(random.choice(real, masked, replace=False))
     words = random.integers(5, config.vocab_size, masked)
-    strange = torch.from_numpy(random.integers(0, 2, rows))
+    next_sentence_labels = torch.from_numpy(random.integers(0, 2, rows))
     places, words = torch.from_numpy(places), torch.from_numpy(words)
-    return Batch(**given, places=places, words=words, strange=strange, computed=masked + more, masked_everywhere=masked,
-                 rows_everywhere=rows, tokens_everywhere=len(real))  # fmt: skip
+    return Batch(
+        **given,
+        places=places,
+        words=words,
+        next_sentence_labels=next_sentence_labels,
+        computed=masked + more,
+        masked_everywhere=masked,
+        rows_everywhere=rows,
+        tokens_everywhere=len(real),
+    )
 
 
 class _Sizes:
@@ -77,7 +85,7 @@ def test_the_loss_is_that_of_transformers(tmp_path):
                 attention_mask=batch.attention_mask,
                 token_type_ids=batch.token_type_ids,
                 labels=labels,
-                next_sentence_label=batch.strange,
+                next_sentence_label=batch.next_sentence_labels,
             ).loss
             told = read_batch(ours, batch)
         assert told.next_loss is not None
@@ -118,11 +126,13 @@ def test_agreeing_with_the_teacher_costs_nothing_and_differing_what_the_formula_
     with torch.no_grad():
         own, _ = student.read_sentences(**batch)
         student.projection.weight.copy_(torch.eye(24))
-        none, *agreed = distillation(student, Lesson(batch, F.normalize(own, dim=1), None), Processes())
+        none, *agreed = distillation_losses(
+            student, DistillationBatch(batch, F.normalize(own, dim=1), None), Processes()
+        )
         assert none is None
         assert max(value.item() for value in agreed) < 1e-6
         teacher = F.normalize(torch.randn(5, 24, generator=torch.Generator().manual_seed(1)), dim=1)
-        _, cosine, similarity = distillation(student, Lesson(batch, teacher, None), Processes())
+        _, cosine, similarity = distillation_losses(student, DistillationBatch(batch, teacher, None), Processes())
     unit = F.normalize(own, dim=1)
     assert abs(cosine.item() - (1 - (unit * teacher).sum(dim=1)).mean().item()) < 1e-6
     expected = np.mean([(unit[i] @ unit[j] - teacher[i] @ teacher[j]).item() ** 2 for i in range(5) for j in range(5)])
@@ -140,7 +150,9 @@ def test_the_distance_of_words_is_what_the_formula_says(pooling):
     taught = torch.randn(3, 20, generator=torch.Generator().manual_seed(1))
     words = Words(torch.tensor([1, 2, 3, 10]), torch.tensor([0, 0, 1, 2]), taught, everywhere=4, computed=5)
     with torch.no_grad():
-        told, _, _ = distillation(student, Lesson(batch, F.normalize(torch.randn(2, 20), dim=1), words), Processes())
+        told, _, _ = distillation_losses(
+            student, DistillationBatch(batch, F.normalize(torch.randn(2, 20), dim=1), words), Processes()
+        )
         states = student.model.encoder(**batch).last_hidden_state
         own = torch.stack([(states[0, 1] + states[0, 2]) / 2, states[0, 3], states[1, 1]])
         projected = student.word_projection(own)
@@ -155,7 +167,7 @@ def test_words_are_learned_as_the_formula_says():
     batch = {name: given[name] for name in ("input_ids", "attention_mask")}
     taught = torch.randn(35, 20, generator=torch.Generator().manual_seed(1))
     words = Words(torch.arange(69), torch.arange(69) // 2, taught, everywhere=35, computed=72)
-    distillation(student, Lesson(batch, taught[:9], words), Processes())[0].backward()
+    distillation_losses(student, DistillationBatch(batch, taught[:9], words), Processes())[0].backward()
     found = {name: p.grad.clone() for name, p in student.named_parameters() if p.grad is not None}
     student.zero_grad()
     states = student.model.encoder(**batch).last_hidden_state.flatten(0, 1)
@@ -169,8 +181,8 @@ def test_words_are_learned_as_the_formula_says():
 
 @pytest.mark.parametrize("most", [0, 1, 16, 30, 64, 128, 1_229])
 def test_what_is_computed_comes_in_sixteen_kinds(most):
-    made = [even(count, most) for count in range(1, most + 1)]
+    made = [round_up_to_bucket(count, most) for count in range(1, most + 1)]
     assert len(set(made)) <= 16
     assert all(count <= found <= min(most, count + -(-most // 16)) for count, found in enumerate(made, start=1))
-    assert even(0, most) == 0
-    assert even(most + 1, most) > most  # more than was thought is not cut
+    assert round_up_to_bucket(0, most) == 0
+    assert round_up_to_bucket(most + 1, most) > most  # more than was thought is not cut

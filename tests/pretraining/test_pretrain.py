@@ -14,11 +14,11 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 
 import pocketbert
+from pocketbert.catalog import load_model, load_pretraining
 from pocketbert.checkpoints import save_model
 from pocketbert.config import Config
 from pocketbert.encoder import Encoder
 from pocketbert.errors import UserError
-from pocketbert.models import load_model, load_pretraining
 from pocketbert.pretraining import PretrainingSettings, load_pretrained, pretrain
 from pocketbert.pretraining.card import command
 from pocketbert.pretraining.settings import default_rate, resolve
@@ -89,7 +89,7 @@ def test_places_that_were_never_trained_repeat_the_trained_ones(trained):
 
 
 def test_the_command_on_the_card_makes_the_model_again_to_the_last_bit(trained, text_file, tmp_path, cache):
-    settings = PretrainingSettings.from_dict(trained.about["settings"])
+    settings = PretrainingSettings.from_dict(trained.metadata["settings"])
     line = command(settings, [str(text_file)]).replace("--out DIR", f"--out {tmp_path / 'again'}")
     assert line.split()[:2] == ["pocketbert", "pretrain"]
     done = run(*line.split()[1:], "--threads", "1", "--cache", cache, "--json")

@@ -107,10 +107,10 @@ def test_each_run_starts_from_the_one_before_it_and_knows_its_ancestors(calm):
             for seed, folder in zip(row["seeds"], row["folders"], strict=True)}  # fmt: skip
     assert {name for name, _ in runs} == set("abcdef")
     for seed in (0, 1):
-        ancestry = [(one["task"], one["method"], one["seed"]) for one in runs["f", seed].about["ancestry"]]
+        ancestry = [(one["task"], one["method"], one["seed"]) for one in runs["f", seed].metadata["ancestry"]]
         chain = [("first", "finetune"), ("second", "bitfit"), ("first", "finetune"), ("second", "finetune")]
         assert ancestry == [(*one, seed) for one in chain]
-        assert runs["b", seed].about["from"] == f"../{runs['a', seed].folder.name}"
+        assert runs["b", seed].metadata["from"] == f"../{runs['a', seed].folder.name}"
         rate = runs["e", seed].metrics["best"]["learning_rate"]
         assert runs["f", seed].settings.learning_rate == rate
     both = runs["a", 0].folder, runs["a", 1].folder
@@ -235,7 +235,7 @@ def test_a_leak_through_two_steps_is_noticed(model, tmp_path):
     assert not (tmp_path / "c").exists()
     _, err = run(*again, "--allow-overlap", home=home)
     assert "warning" in err
-    assert load_run(tmp_path / "c").about["from"] == "../b"
+    assert load_run(tmp_path / "c").metadata["from"] == "../b"
     _, err = run("train", first, "--from", tmp_path / "nothing", *told, "--out", tmp_path / "d", home=home, code=2)
     assert "no such run" in err
     both = ["--from", tmp_path / "a", "--model", model]
@@ -247,4 +247,4 @@ def test_a_study_of_tables_takes_starts_from_python(task, model, tmp_path):
     study = Study(task, table=rows(model), out=tmp_path / "study").run(workers=2)
     assert [row["name"] for row in study.results["rows"]] == ["a", "b"]
     assert not study.results["failures"]
-    assert pb.load_run(tmp_path / "study" / "runs" / study.results["rows"][1]["folders"][0]).about["ancestry"]
+    assert pb.load_run(tmp_path / "study" / "runs" / study.results["rows"][1]["folders"][0]).metadata["ancestry"]

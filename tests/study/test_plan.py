@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from pocketbert.catalog import load_model
 from pocketbert.errors import UserError
-from pocketbert.models import load_model
 from pocketbert.study import Row, Study, list_presets
 from pocketbert.study.plan import choose_rows, make_plan
 from pocketbert.study.study import from_config, parse_workers
@@ -86,7 +86,7 @@ def test_a_task_and_a_model_of_one_name_are_two_things(task, model, tmp_path):
 
 
 def models_home(tmp_path):
-    from pocketbert.models import imported_folder
+    from pocketbert.catalog import imported_folder
 
     imported_folder().mkdir(parents=True, exist_ok=True)
     return imported_folder()
@@ -113,7 +113,7 @@ def test_two_rows_that_are_one_run_are_done_once(task, model):
 
 def test_long_runs_come_first_and_runs_that_share_features_together(task, model):
     jobs = Study(task, ["tiny", model], ["frozen", "scratch"], seeds=2).plan().jobs()
-    lengths = [sum(run.seconds for run in job) for job in jobs]
+    lengths = [sum(run.estimated_seconds for run in job) for job in jobs]
     assert lengths == sorted(lengths, reverse=True)
     frozen = [job for job in jobs if job[0].method == "frozen"]
     assert [len(job) for job in frozen] == [2]
@@ -231,10 +231,10 @@ def test_a_wrong_file_says_what_is_wrong(tmp_path, content, says):
 @pytest.mark.parametrize("name", list_presets())
 def test_every_preset_has_rows_and_a_place_for_every_published_figure(name, model, monkeypatch):
     """With a small model standing in for all."""
-    from pocketbert import models
+    from pocketbert import catalog
     from pocketbert.study.presets import get_preset
 
-    monkeypatch.setitem(models.PACKAGES, "minilm-l6", _Stand(model))
+    monkeypatch.setitem(catalog.PACKAGES, "minilm-l6", _Stand(model))
     preset = get_preset(name)
     rows, said = preset.rows(2, hub=False)
     assert any("stands in for" in one for one in said)

@@ -59,7 +59,7 @@ def test_every_source_says_what_it_is(name: str) -> None:
 def test_every_built_in_task_has_its_rows_and_labels(name: str, data: Path) -> None:
     task = load_task(name)
     assert {split: len(it) for split, it in task.splits.items()} == ROWS[name]
-    assert task.pair == all(split.seconds is not None for split in task.splits.values())
+    assert task.pair == all(split.second_texts is not None for split in task.splits.values())
     for split, it in task.splits.items():
         assert it.labelled == ((name, split) not in UNLABELLED)
         if it.labels is not None:
@@ -131,11 +131,11 @@ def test_the_known_overlap_of_rotten_tomatoes_and_sst_is_found(data: Path) -> No
 @pytest.mark.parametrize("name", ["rte", "qnli", "mnli", "snli"])
 def test_cut_splits_share_no_premise_or_passage(name: str, data: Path) -> None:
     task = load_task(name)
-    side = (lambda split: split.seconds) if name == "qnli" else (lambda split: split.texts)
+    side = (lambda split: split.second_texts) if name == "qnli" else (lambda split: split.texts)
     dev, train = ({normalise(text) for text in side(task.splits[part])} for part in ("dev", "train"))
     assert not dev & train
     if name == "rte":
-        both = [{normalise(text) for text in (*split.texts, *split.seconds)} for split in (task.train, task.dev)]
+        both = [{normalise(text) for text in (*split.texts, *split.second_texts)} for split in (task.train, task.dev)]
         assert not both[0] & both[1]
 
 

@@ -101,8 +101,8 @@ def test_lengths_are_tokens_when_a_tokenizer_is_given() -> None:
     class Encoded:
         lengths: np.ndarray
 
-    def tokenizer(texts: list[str], seconds: list[str] | None) -> Encoded:
-        assert seconds is None
+    def tokenizer(texts: list[str], second_texts: list[str] | None) -> Encoded:
+        assert second_texts is None
         return Encoded(np.array([len(text) for text in texts]))
 
     tokens = check_task(make(fine(20)), tokenizer, max_length=13).splits["train"].tokens

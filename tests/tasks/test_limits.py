@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pocketbert.embed import encode_file
 from pocketbert.errors import UserError, listed, quote
 from pocketbert.predict import predict_file
 from pocketbert.runs import Run, train_run
 from pocketbert.tasks import check_task, load_task, read_rows
 from pocketbert.tasks.pages import look_at_pages, read_footer
 from pocketbert.tasks.parquet import _unpacked
-from pocketbert.vectors import encode_file
 
 Write = Callable[..., Path]
 
@@ -159,7 +159,7 @@ def test_a_file_name_that_is_not_utf8_names_a_task_that_can_be_written(reviews: 
     task = load_task(path)
     assert task.name == "caf\ufffd"
     task.origin.encode()
-    assert train_run(task, "majority", tmp_path / "run").about["task"] == "caf\ufffd"
+    assert train_run(task, "majority", tmp_path / "run").metadata["task"] == "caf\ufffd"
 
 
 # ------------------------------------------------------------ Parquet

@@ -23,8 +23,8 @@ def test_one_file_is_split_and_said_aloud(reviews: Path) -> None:
     assert {name: len(split) for name, split in task.splits.items()} == {"train": 80, "dev": 10, "test": 10}
     assert task.labels == ("0", "1")
     assert all((split.labels == 0).sum() == len(split) / 2 for split in task.splits.values())
-    assert "reading the text from 'text' and the label from 'label'" in task.said[0]
-    assert any("was split" in sentence for sentence in task.said)
+    assert "reading the text from 'text' and the label from 'label'" in task.notes[0]
+    assert any("was split" in sentence for sentence in task.notes)
 
 
 def test_the_same_file_and_seed_give_the_same_task(reviews: Path) -> None:
@@ -69,7 +69,7 @@ def test_a_folder_gives_its_splits_and_a_missing_dev_is_cut(write: Write) -> Non
     write("set/NOTES.md", "nothing")
     task = load_task(path)
     assert {name: len(split) for name, split in task.splits.items()} == {"train": 44, "dev": 6, "test": 2}
-    assert any("no dev split" in sentence for sentence in task.said)
+    assert any("no dev split" in sentence for sentence in task.notes)
     write("set/valid.csv", "text,label\nz,a\nw,b\n")
     assert len(load_task(str(path)).dev) == 2
 
@@ -88,7 +88,7 @@ def test_columns_can_be_named_and_pairs_only_then_are_pairs(write: Write) -> Non
     path = write("it.csv", "premise,hypothesis,label\n" + "".join(f"p {n},h {n},{'yn'[n % 2]}\n" for n in range(40)))
     single = load_task(path)
     assert not single.pair
-    assert any("look like a pair" in sentence and "--text2 hypothesis" in sentence for sentence in single.said)
+    assert any("look like a pair" in sentence and "--text2 hypothesis" in sentence for sentence in single.notes)
     pairs = load_task(path, text="premise", text2="hypothesis")
     assert pairs.pair
     assert all(one[1:] == two[1:] for one, two in pairs.train.inputs())
@@ -99,7 +99,7 @@ def test_columns_are_guessed_by_content_when_names_do_not_tell(write: Write) -> 
     task = load_task(write("it.csv", "id,what was said,kind\n" + lines))
     assert task.labels == ("ham", "spam")
     assert task.train.texts[0].startswith("some words")
-    assert "not read: 'id'" in task.said[0]
+    assert "not read: 'id'" in task.notes[0]
 
 
 def test_numeric_labels_are_sorted_as_numbers_and_others_as_words(write: Write) -> None:
@@ -123,7 +123,7 @@ def test_rows_without_a_label_are_left_out_and_said(write: Write) -> None:
     rows = "".join(f"text {n},{'ab'[n % 2]}\n" for n in range(40))
     task = load_task(write("it.csv", f"text,label\n{rows}no label,\nwithheld,-1\n"))
     assert sum(map(len, task.splits.values())) == 40
-    assert any("2 of 42 rows have no label" in sentence and "row 41" in sentence for sentence in task.said)
+    assert any("2 of 42 rows have no label" in sentence and "row 41" in sentence for sentence in task.notes)
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_no_text_crosses_a_cut(rows: list[tuple[str, str, int]], pair: bool, see
     )
     parts = cut_split(split, {"test": 0.2, "dev": 0.2}, seed=seed)
     assert sum(len(part) for part in parts.values()) == len(split)
-    texts = [{normalise(text) for text in (*part.texts, *(part.seconds or ()))} for part in parts.values()]
+    texts = [{normalise(text) for text in (*part.texts, *(part.second_texts or ()))} for part in parts.values()]
     assert all(not (one & other) for i, one in enumerate(texts) for other in texts[i + 1 :])
 
 

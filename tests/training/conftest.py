@@ -24,8 +24,8 @@ def make_split(rows: int, seed: int, pairs: bool = False, labels: int = 2) -> Sp
         chosen = list(random.choice(FILL, length)) + list(random.choice(words[label], 2))
         random.shuffle(chosen)
         texts.append(" ".join(chosen))
-    seconds = [" ".join(random.choice(FILL, 4)) for _ in range(rows)] if pairs else None
-    return Split(texts, seconds, classes.astype(np.int64))
+    second_texts = [" ".join(random.choice(FILL, 4)) for _ in range(rows)] if pairs else None
+    return Split(texts, second_texts, classes.astype(np.int64))
 
 
 def make_task(pairs: bool = False, labels: int = 2, train: int = 160) -> Task:

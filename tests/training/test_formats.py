@@ -28,7 +28,7 @@ FORMAT_1 = REPOSITORY / "tests" / "fixtures" / "format-1"
 def test_a_run_folder_of_the_first_format_is_read_and_says_what_it_said(name, tmp_path):
     folder = shutil.copytree(FORMAT_1 / name, tmp_path / "run")
     run = load_run(folder)
-    assert run.about["format"] == 1
+    assert run.metadata["format"] == 1
     task = make_task()
     probabilities = run.fitted().probabilities(task.test.texts)
     written = np.loadtxt(folder / "test.csv", delimiter=",", skiprows=1, usecols=(3, 4))

@@ -47,7 +47,7 @@ def test_every_method_trains_saves_and_comes_back_the_same(name, pairs, model, t
     scores = run.metrics["scores"]["test"]
     assert 0 <= scores["low"] <= scores["accuracy"] <= scores["high"] <= 1
     again = load_run(tmp_path / "run")
-    probabilities = again.fitted().probabilities(task.test.texts, task.test.seconds)
+    probabilities = again.fitted().probabilities(task.test.texts, task.test.second_texts)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-9)
     lines = (tmp_path / "run" / "test.csv").read_text().splitlines()[1:]
     written = np.array([[float(value) for value in line.split(",")[3:]] for line in lines])

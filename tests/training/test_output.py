@@ -13,13 +13,13 @@ import pytest
 from nodes import no_files
 
 from pocketbert.checkpoints import save_model
+from pocketbert.embed import encode_file
 from pocketbert.encoder import Encoder
 from pocketbert.errors import UserError
 from pocketbert.predict import predict_file
 from pocketbert.pretraining import PretrainingSettings, pretrain
 from pocketbert.runs import train_run
 from pocketbert.study import Study
-from pocketbert.vectors import encode_file
 
 from .conftest import make_task
 from .test_use import command, write

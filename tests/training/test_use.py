@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from sklearn.metrics import f1_score, matthews_corrcoef
 
 from pocketbert import metrics
+from pocketbert.embed import encode
 from pocketbert.errors import UserError
 from pocketbert.evaluate import evaluate_run
 from pocketbert.export import export_run
 from pocketbert.predict import predict_file
 from pocketbert.runs import train_run
-from pocketbert.vectors import encode
 
 from .conftest import make_task
 from .test_methods import quick
@@ -188,7 +188,7 @@ def test_the_interval_is_wilsons():
 
 
 def test_vectors_are_the_encoders_own(model):
-    from pocketbert.models import load_encoder, load_tokenizer
+    from pocketbert.catalog import load_encoder, load_tokenizer
 
     texts = ["good film", "a dull story with some of the cast", ""]
     got = encode(texts, model, pooling="cls")
@@ -222,10 +222,10 @@ def test_an_exported_run_gives_equal_probabilities_in_transformers(model, tmp_pa
     export_run(trained, tmp_path / "exported")
     theirs = transformers.BertForSequenceClassification.from_pretrained(tmp_path / "exported").eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "exported")
-    batch = tokenizer(task.test.texts, task.test.seconds, padding=True, truncation=True, return_tensors="pt")
+    batch = tokenizer(task.test.texts, task.test.second_texts, padding=True, truncation=True, return_tensors="pt")
     with torch.no_grad():
         expected = theirs(**batch).logits.softmax(-1).numpy()
-    got = trained.fitted().probabilities(task.test.texts, task.test.seconds)
+    got = trained.fitted().probabilities(task.test.texts, task.test.second_texts)
     np.testing.assert_allclose(got, expected, atol=1e-5)
     assert theirs.config.id2label == {0: "no", 1: "yes"}
 

@@ -59,7 +59,7 @@ def check(
         print_json(found.to_dict())
     else:
         _show(found)
-    for message in found.said:
+    for message in found.notes:
         say(message)
     for message in found.warnings:
         say(f"warning: {message}")
@@ -70,7 +70,7 @@ def check(
 
 
 def _tokenizer(model: str | None) -> Any:
-    from pocketbert.models import load_tokenizer, usual_model
+    from pocketbert.catalog import load_tokenizer, usual_model
 
     if model is not None:
         return load_tokenizer(model)

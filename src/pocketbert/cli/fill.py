@@ -17,7 +17,7 @@ def fill(
     as_json: Json = False,
 ) -> None:
     """The most probable words for each [MASK]."""
-    from pocketbert.filling import fill as fill_gaps
+    from pocketbert.fill_mask import fill as fill_gaps
 
     gaps = fill_gaps(text, model, top=top)
     if as_json:

@@ -30,16 +30,16 @@ def methods(
     elif markdown:
         print(as_markdown(found))
     elif name is None:
-        print_table(["name", "what it does"], [[one.name, one.about] for one in found.values()])
+        print_table(["name", "what it does"], [[one.name, one.description] for one in found.values()])
     else:
         rows = [[f"--{it['flag']}", it["default"], it["help"]] for it in settings_of(found[name])]
-        print_table(["flag", "default", "what it is"], rows, title=f"{name}: {found[name].about}")
+        print_table(["flag", "default", "what it is"], rows, title=f"{name}: {found[name].description}")
 
 
 def describe(method: "Method") -> dict[str, Any]:
     return {
         "name": method.name,
-        "about": method.about,
+        "about": method.description,
         "needs_model": method.needs_model,
         "seeded": method.seeded,
         "settings": settings_of(method),
@@ -62,7 +62,7 @@ def settings_of(method: "Method") -> list[dict[str, Any]]:
 def as_markdown(found: "dict[str, Method]") -> str:
     """A table of the methods, and one of every setting with the methods that read it."""
     lines = ["| method | what it does | starts from |", "|---|---|---|"]
-    lines += [f"| `{one.name}` | {one.about} | {one.starts_from or 'nothing'} |" for one in found.values()]
+    lines += [f"| `{one.name}` | {one.description} | {one.starts_from or 'nothing'} |" for one in found.values()]
     lines += ["", "| setting | default | what it is | read by |", "|---|---|---|---|"]
     readers: dict[str, tuple[dict[str, Any], list[str]]] = {}
     for one in found.values():

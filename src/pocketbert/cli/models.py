@@ -20,7 +20,7 @@ def models(context: typer.Context, as_json: Json = False) -> None:
         if as_json:
             raise UserError(f"--json goes behind the command: pocketbert models {context.invoked_subcommand} --json")
         return
-    from pocketbert.models import list_models
+    from pocketbert.catalog import list_models
 
     listed = list_models()
     if as_json:
@@ -44,7 +44,7 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show one model: its shape and its exact parameter counts. A folder is checked whole."""
-    from pocketbert.models import show_model
+    from pocketbert.catalog import show_model
 
     shown = show_model(name, revision=revision, head=head, labels=labels)
     if as_json:
@@ -65,7 +65,7 @@ def import_(
     as_json: Json = False,
 ) -> None:
     """Convert a model that exists only as pytorch_model.bin, in a separate process, tensors only."""
-    from pocketbert.models import import_model
+    from pocketbert.catalog import import_model
 
     target = import_model(source, out, allow_pickle=allow_pickle, revision=revision)
     if as_json:

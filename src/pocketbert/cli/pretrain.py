@@ -115,7 +115,7 @@ def pretrain(
     if not speaks():
         return
     if as_json:
-        print_json({"folder": str(done.folder), **done.about, "metrics": done.metrics})
+        print_json({"folder": str(done.folder), **done.metadata, "metrics": done.metrics})
     else:
         _show(done)
 

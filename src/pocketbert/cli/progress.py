@@ -34,9 +34,9 @@ def training_progress() -> Iterator[Callable[["Progress"], None]]:
             def report(now: "Progress") -> None:
                 if now.record is not None:
                     console.print(_line(now), highlight=False)
-                about = f"epoch {now.epoch}/{now.epochs}"
+                description = f"epoch {now.epoch}/{now.epochs}"
                 speed = f"{now.speed:,.0f} examples/s, {duration(now.left)} left"
-                bar.update(shown, description=about, total=now.examples, completed=now.done, speed=speed)
+                bar.update(shown, description=description, total=now.examples, completed=now.done, speed=speed)
 
             yield report
         return
@@ -99,10 +99,10 @@ def study_progress(plan: "Plan", folder: "Path") -> Iterator["Watch"]:
     ended: dict[str, float] = {}  # about how many seconds each was
     running: dict[str, Event] = {}
     known = {run.key: run for run in plan.runs}  # two rows may share a run
-    total = sum(run.seconds for run in known.values())
+    total = sum(run.estimated_seconds for run in known.values())
 
     def left() -> str:
-        done = sum(ended.values()) + sum(e.share * e.run.seconds for e in running.values())
+        done = sum(ended.values()) + sum(e.share * e.run.estimated_seconds for e in running.values())
         worked = done - before
         if worked < 0.02 * total:
             return ""
@@ -119,7 +119,7 @@ def study_progress(plan: "Plan", folder: "Path") -> Iterator["Watch"]:
         running.pop(run.key, None)
         if event.kind == "again":
             return f"{name}: {event.message}; trying again"
-        ended[run.key] = run.seconds
+        ended[run.key] = run.estimated_seconds
         count = f"[{len(ended)}/{len(known)}]"
         if event.kind == "failed":
             return f"{count} {name}: FAILED: {event.message.strip().splitlines()[-1]}"
@@ -127,7 +127,7 @@ def study_progress(plan: "Plan", folder: "Path") -> Iterator["Watch"]:
 
     from pocketbert.study.store import Store
 
-    ended |= {run.key: run.seconds for run in plan.runs if Store(folder).finished(run)}
+    ended |= {run.key: run.estimated_seconds for run in plan.runs if Store(folder).finished(run)}
     before = sum(ended.values())
     if ended:
         say(f"{len(ended)} of {len(known)} runs are finished already in {folder}")

@@ -123,10 +123,10 @@ def _messages(study: "Study", plan: "Plan") -> list[str]:
     """What was guessed, left out or is wrong with the data, said before anything is trained."""
     messages: list[str] = []
     for task in study.tasks.values():
-        messages += task.said
+        messages += task.notes
     for row, check in zip(plan.rows, plan.checks, strict=True):
         messages += [f"warning: {row.task}: {warning}" for warning in check.warnings]
-    return [*dict.fromkeys(messages), *plan.said]
+    return [*dict.fromkeys(messages), *plan.notes]
 
 
 def _show_plan(study: "Study", plan: "Plan", workers: str | None, as_json: bool) -> None:
@@ -136,9 +136,11 @@ def _show_plan(study: "Study", plan: "Plan", workers: str | None, as_json: bool)
     store = Store(study.folder)
     left = [run for run in plan.runs if not store.finished(run)]
     count = parse_workers(workers)
-    seconds = sum(run.seconds for run in left)
+    seconds = sum(run.estimated_seconds for run in left)
     if isinstance(count, int) and left:
-        seconds = max(seconds / count, max(sum(run.seconds for run in job if run in left) for job in plan.jobs()))
+        seconds = max(
+            seconds / count, max(sum(run.estimated_seconds for run in job if run in left) for job in plan.jobs())
+        )
     lines: list[dict[str, Any]] = []
     for number, row in enumerate(plan.rows):
         own = plan.of_row(number)
@@ -154,11 +156,14 @@ def _show_plan(study: "Study", plan: "Plan", workers: str | None, as_json: bool)
                 "learning_rate": rate,
                 "epochs": settings.get("epochs"),
                 "precision": settings.get("precision"),
-                "seconds_a_run": round(own[0].seconds, 1),
+                "seconds_a_run": round(own[0].estimated_seconds, 1),
             }
         )
     if as_json:
-        runs = [{"folder": run.folder, "settings": run.settings.to_dict(), "seconds": run.seconds} for run in plan.runs]
+        runs = [
+            {"folder": run.folder, "settings": run.settings.to_dict(), "seconds": run.estimated_seconds}
+            for run in plan.runs
+        ]
         print_json({"folder": str(study.folder), "rows": lines, "runs": runs, "left": len(left), "seconds": seconds})
         return
     table = [["" if value is None else value for value in line.values()] for line in lines]

@@ -63,7 +63,7 @@ def train(
         hub=hub,
         encoding=encoding,
     )
-    for message in task.said:
+    for message in task.notes:
         say(message)
     began = None if start is None else load_run(start).start()
     with training_progress() as report:
@@ -79,12 +79,12 @@ def train(
             allow_overlap=allow_overlap,
         )
     if as_json:
-        print_json({"folder": str(run.folder), **run.about, "metrics": run.metrics})
+        print_json({"folder": str(run.folder), **run.metadata, "metrics": run.metrics})
     else:
-        _show(run.folder, run.about, run.metrics)
+        _show(run.folder, run.metadata, run.metrics)
 
 
-def _show(folder: Path, about: dict[str, Any], metrics: dict[str, Any]) -> None:
+def _show(folder: Path, metadata: dict[str, Any], metrics: dict[str, Any]) -> None:
     best, cost = metrics["best"], metrics["cost"]
     if best:
         say(
@@ -94,8 +94,10 @@ def _show(folder: Path, about: dict[str, Any], metrics: dict[str, Any]) -> None:
         )
     chose = {"dev": "dev (chosen on)"} if best else {}
     rows = [score_row(chose.get(name, name), score) for name, score in metrics["scores"].items()]
-    model = f" {about['model']}" if about["model"] else ""
-    print_table(SCORES, rows, title=f"{about['task']}: {about['method']}{model}, seed {about['settings']['seed']}")
+    model = f" {metadata['model']}" if metadata["model"] else ""
+    print_table(
+        SCORES, rows, title=f"{metadata['task']}: {metadata['method']}{model}, seed {metadata['settings']['seed']}"
+    )
     say(f"run: {folder}")
 
 

@@ -132,7 +132,7 @@ def encode(
     as_json: Json = False,
 ) -> None:
     """One vector a text, into a .npy file (numpy.load reads it)."""
-    from pocketbert.vectors import encode_file
+    from pocketbert.embed import encode_file
 
     target = _target(out, f"{_stem(file)}.vectors.npy", as_json)
     with row_progress("encoded") as tick:

@@ -54,7 +54,7 @@ class Method(ABC):
     """How a model learns a task."""
 
     name: ClassVar[str]
-    about: ClassVar[str]
+    description: ClassVar[str]
     settings: ClassVar[type[Settings]] = Settings
     starts_from: ClassVar[str | None] = None  # WEIGHTS: a pretrained model; SHAPE: its shape alone; None: a baseline
     seeded: ClassVar[bool] = True  # False: every seed gives the same result
@@ -101,7 +101,7 @@ class Method(ABC):
         """Files beside task and start that a run reads: a cluster does not have them."""
         return []
 
-    def seconds(self, start: "Start | None", settings: Settings, work: Workload) -> float:
+    def estimated_seconds(self, start: "Start | None", settings: Settings, work: Workload) -> float:
         """About how long a run takes in one thread; good to a factor of two."""
         return BEGIN + work.rows * 1e-6
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 @register
 class BitFit(NetworkMethod):
     name: ClassVar[str] = "bitfit"
-    about: ClassVar[str] = "the biases of a pretrained encoder, a thousandth of it, and a new head"
+    description: ClassVar[str] = "the biases of a pretrained encoder, a thousandth of it, and a new head"
     rate_at_384: ClassVar[float] = 1e-3  # few parameters, each of which moves far
 
     def trains(self, part: "Part") -> bool:

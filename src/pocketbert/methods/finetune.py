@@ -19,7 +19,7 @@ class FinetuneSettings(TrainingSettings):
 @register
 class Finetune(NetworkMethod):
     name: ClassVar[str] = "finetune"
-    about: ClassVar[str] = "all parameters of a pretrained encoder, and a new head"
+    description: ClassVar[str] = "all parameters of a pretrained encoder, and a new head"
     settings: ClassVar[type[Settings]] = FinetuneSettings
     usual: ClassVar[bool] = True
 

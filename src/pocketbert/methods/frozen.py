@@ -25,7 +25,7 @@ class FrozenSettings(TrainingSettings):
 @register
 class Frozen(NetworkMethod):
     name: ClassVar[str] = "frozen"
-    about: ClassVar[str] = "a new head on a pretrained encoder that stays as it is"
+    description: ClassVar[str] = "a new head on a pretrained encoder that stays as it is"
     settings: ClassVar[type[Settings]] = FrozenSettings
     usual: ClassVar[bool] = True
     epochs: ClassVar[int] = 20
@@ -60,11 +60,11 @@ class Frozen(NetworkMethod):
             return [self.fit(replace(job, settings=replace(job.settings, seed=seed))) for seed in seeds]
         return fit_network(self, job, tuple(seeds))
 
-    def seconds(self, start: "Start | None", settings: Settings, work: Workload) -> float:
+    def estimated_seconds(self, start: "Start | None", settings: Settings, work: Workload) -> float:
         assert isinstance(settings, FrozenSettings)
         assert start is not None
         if not settings.cache_features:
-            return super().seconds(start, settings, work)
+            return super().estimated_seconds(start, settings, work)
         heads = work.rows * settings.choices * 4e-6 * start.config.width / 128
         forward = self.forward_products(start, settings, work)
         return BEGIN + (work.rows + work.evaluated) * (forward / (work.products * SHARE) + OVERHEAD) + heads

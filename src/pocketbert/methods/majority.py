@@ -28,7 +28,7 @@ class Always(Fitted):
     def __init__(self, shares: Sequence[float]) -> None:
         self.shares = [float(share) for share in shares]
 
-    def probabilities(self, texts: Sequence[str], seconds: Sequence[str] | None = None) -> "np.ndarray":
+    def probabilities(self, texts: Sequence[str], second_texts: Sequence[str] | None = None) -> "np.ndarray":
         import numpy as np
 
         return np.tile(np.asarray(self.shares), (len(texts), 1))
@@ -40,7 +40,7 @@ class Always(Fitted):
 @register
 class Majority(Method):
     name: ClassVar[str] = "majority"
-    about: ClassVar[str] = "always the most frequent label of the training texts"
+    description: ClassVar[str] = "always the most frequent label of the training texts"
     seeded: ClassVar[bool] = False
     reads_texts: ClassVar[bool] = False
 

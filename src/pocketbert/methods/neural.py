@@ -75,7 +75,7 @@ class NetworkMethod(Method):
         return start.pooling
 
     def usual_model(self) -> str | None:
-        from pocketbert.models import usual_model
+        from pocketbert.catalog import usual_model
 
         return usual_model()
 
@@ -114,7 +114,7 @@ class NetworkMethod(Method):
 
     # -- what it costs -------------------------------------------------------------------------------------------
 
-    def seconds(self, start: "Start | None", settings: Settings, work: Workload) -> float:
+    def estimated_seconds(self, start: "Start | None", settings: Settings, work: Workload) -> float:
         """From the number of products a run needs and this machine's speed."""
         assert isinstance(settings, TrainingSettings)
         assert start is not None

@@ -30,12 +30,12 @@ class Coin(Fitted):
     def __init__(self, labels: int, seed: int) -> None:
         self.labels, self.seed = labels, seed
 
-    def probabilities(self, texts: Sequence[str], seconds: Sequence[str] | None = None) -> "np.ndarray":
+    def probabilities(self, texts: Sequence[str], second_texts: Sequence[str] | None = None) -> "np.ndarray":
         import numpy as np
 
         result = np.zeros((len(texts), self.labels))
         for row, text in enumerate(texts):
-            both = f"{self.seed}\0{text}\0{seconds[row] if seconds is not None else ''}"
+            both = f"{self.seed}\0{text}\0{second_texts[row] if second_texts is not None else ''}"
             digest = hashlib.shake_256(both.encode("utf-8", "surrogatepass")).digest(8 * self.labels)
             draws = np.frombuffer(digest, dtype="<u8").astype(np.float64) + 1
             result[row] = draws / draws.sum()
@@ -48,7 +48,7 @@ class Coin(Fitted):
 @register
 class Random(Method):
     name: ClassVar[str] = "random"
-    about: ClassVar[str] = "a label at random: what knowing nothing gives"
+    description: ClassVar[str] = "a label at random: what knowing nothing gives"
     reads_texts: ClassVar[bool] = False
 
     def fit(self, job: Job) -> Trained:

@@ -30,7 +30,7 @@ class ScratchSettings(TrainingSettings):
 @register
 class Scratch(NetworkMethod):
     name: ClassVar[str] = "scratch"
-    about: ClassVar[str] = "the same shape with fresh weights, and a vocabulary learned from the training texts"
+    description: ClassVar[str] = "the same shape with fresh weights, and a vocabulary learned from the training texts"
     settings: ClassVar[type[Settings]] = ScratchSettings
     starts_from: ClassVar[str | None] = SHAPE
     usual: ClassVar[bool] = True
@@ -60,7 +60,7 @@ class Scratch(NetworkMethod):
         assert isinstance(settings, ScratchSettings)
         assert job.start is not None
         if settings.vocabulary is None:
-            texts = [text for task in job.tasks for text in (*task.train.texts, *(task.train.seconds or ()))]
+            texts = [text for task in job.tasks for text in (*task.train.texts, *(task.train.second_texts or ()))]
             tokenizer = Tokenizer.learn(texts, settings.vocabulary_size)
         else:
             tokenizer = _given(settings.vocabulary)
@@ -84,7 +84,7 @@ class Scratch(NetworkMethod):
 
 
 def _given(vocabulary: str) -> "Tokenizer":
-    from pocketbert.models import load_tokenizer
+    from pocketbert.catalog import load_tokenizer
     from pocketbert.tokenizer import Tokenizer
 
     if vocabulary.endswith(".txt"):

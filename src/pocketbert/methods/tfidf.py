@@ -32,12 +32,12 @@ class WordWeights(Fitted):
         self.vectorizer, self.weights, self.bias = vectorizer, weights, bias
         self.trained_parameters = weights.size + bias.size
 
-    def probabilities(self, texts: Sequence[str], seconds: Sequence[str] | None = None) -> "np.ndarray":
+    def probabilities(self, texts: Sequence[str], second_texts: Sequence[str] | None = None) -> "np.ndarray":
         import numpy as np
 
         if not len(texts):
             return np.zeros((0, max(2, len(self.bias))))
-        scores = self.vectorizer.transform(_joined(texts, seconds)) @ self.weights.T + self.bias
+        scores = self.vectorizer.transform(_joined(texts, second_texts)) @ self.weights.T + self.bias
         if scores.shape[1] == 1:  # two labels are one score: how much rather the second
             scores = np.concatenate([np.zeros_like(scores), scores], axis=1)
         scores = np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -58,7 +58,7 @@ class WordWeights(Fitted):
 @register
 class Tfidf(Method):
     name: ClassVar[str] = "tfidf"
-    about: ClassVar[str] = "TF-IDF of words and word pairs, logistic regression; seconds, and hard to beat"
+    description: ClassVar[str] = "TF-IDF of words and word pairs, logistic regression; seconds, and hard to beat"
     settings: ClassVar[type[Settings]] = TfidfSettings
     seeded: ClassVar[bool] = False
 
@@ -69,7 +69,7 @@ class Tfidf(Method):
         assert isinstance(job.settings, TfidfSettings)
         vectorizer = _vectorizer()
         task = job.task
-        texts = _joined(task.train.texts, task.train.seconds)
+        texts = _joined(task.train.texts, task.train.second_texts)
         try:
             matrix = vectorizer.fit_transform(texts)
         except ValueError as error:
@@ -112,7 +112,7 @@ class Tfidf(Method):
         vectorizer.idf_ = tensors["idf"]
         return WordWeights(vectorizer, tensors["weights"], tensors["bias"])
 
-    def seconds(self, start: "Start | None", settings: Settings, work: Workload) -> float:
+    def estimated_seconds(self, start: "Start | None", settings: Settings, work: Workload) -> float:
         return BEGIN + work.rows * 2e-4
 
 
@@ -122,8 +122,8 @@ def _vectorizer() -> Any:
     return TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"(?u)\b\w+\b|[!?]")
 
 
-def _joined(texts: Sequence[str], seconds: Sequence[str] | None) -> list[str]:
+def _joined(texts: Sequence[str], second_texts: Sequence[str] | None) -> list[str]:
     """A pair is one text, its halves kept apart by a mark that no word is."""
-    if seconds is None:
+    if second_texts is None:
         return list(texts)
-    return [f"{first} ! ! {second}" for first, second in zip(texts, seconds, strict=True)]
+    return [f"{first} ! ! {second}" for first, second in zip(texts, second_texts, strict=True)]

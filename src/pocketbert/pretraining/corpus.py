@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from pocketbert.catalog import load_tokenizer
 from pocketbert.errors import UserError
 from pocketbert.files import lock, new_folder, read_json, remove_leftovers, write_json, write_text
-from pocketbert.models import load_tokenizer
 from pocketbert.pretraining.text import kind_of, read_documents
 from pocketbert.tokenizer import Tokenizer
 
@@ -51,7 +51,7 @@ class Corpus:
     firsts: np.ndarray  # int64, one more than documents
     held: np.ndarray  # bool, a document each
     tokenizer: Tokenizer
-    about: dict[str, Any]
+    metadata: dict[str, Any]
     name: str  # tells it from all others
 
     def documents(self, *, held: bool) -> np.ndarray:
@@ -109,18 +109,18 @@ def open_corpus(
 
 
 def _open(folder: Path) -> Corpus:
-    about = read_json(folder / "corpus.json")
+    metadata = read_json(folder / "corpus.json")
     arrays = {}
-    for name, kind in (("ids", about["kind"]), ("starts", "<i8"), ("firsts", "<i8"), ("held", "|b1")):
+    for name, kind in (("ids", metadata["kind"]), ("starts", "<i8"), ("firsts", "<i8"), ("held", "|b1")):
         try:
             arrays[name] = np.memmap(folder / name, dtype=kind, mode="r")
         except (OSError, ValueError) as error:
             raise UserError(f"{folder}: damaged ({name}: {error}); remove it, it will be built again") from None
-    sizes = (about["tokens"], about["sentences"] + 1, about["documents"] + 1, about["documents"])
+    sizes = (metadata["tokens"], metadata["sentences"] + 1, metadata["documents"] + 1, metadata["documents"])
     if tuple(map(len, arrays.values())) != sizes:
         raise UserError(f"{folder}: damaged (arrays of other sizes); remove this folder, it will be built again")
     firsts, held = np.array(arrays["firsts"]), np.array(arrays["held"])
-    return Corpus(arrays["ids"], arrays["starts"], firsts, held, Tokenizer.from_folder(folder), about, folder.name)
+    return Corpus(arrays["ids"], arrays["starts"], firsts, held, Tokenizer.from_folder(folder), metadata, folder.name)
 
 
 def given_tokenizer(name: str) -> Tokenizer:
@@ -199,7 +199,7 @@ def _build(files: Sequence[Path], reading: Reading, tokenizer: Tokenizer, part: 
     np.array(firsts, dtype="<i8").tofile(part / "firsts")
     held.tofile(part / "held")
     write_text(part / "tokenizer.json", tokenizer.to_json() + "\n")
-    about = {
+    metadata = {
         "format": FORMAT,
         "kind": kind,
         "tokens": starts[-1],
@@ -210,7 +210,7 @@ def _build(files: Sequence[Path], reading: Reading, tokenizer: Tokenizer, part: 
         "lowercase": bool(tokenizer.settings()["do_lower_case"]),
         "files": [{"name": path.name, "bytes": path.stat().st_size} for path in files],
     }
-    write_json(part / "corpus.json", about)
+    write_json(part / "corpus.json", metadata)
 
 
 def _held_out(hashes: np.ndarray, share: float) -> np.ndarray:

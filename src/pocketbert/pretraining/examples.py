@@ -22,7 +22,7 @@ from torch import Tensor
 
 from pocketbert.errors import UserError
 from pocketbert.pretraining.corpus import Corpus
-from pocketbert.training.batches import epoch_batches, even
+from pocketbert.training.batches import epoch_batches, round_up_to_bucket
 from pocketbert.training.loop import derived_seed
 
 PASS, BATCH, MASK = 11, 12, 13  # what a derived seed is for
@@ -53,7 +53,7 @@ class Batch:
     token_type_ids: Tensor  # (B, T)
     places: Tensor  # (M) into B·T
     words: Tensor  # (M) the true ids there
-    strange: Tensor | None  # (B) 0: B follows A; 1: it is from elsewhere
+    next_sentence_labels: Tensor | None  # (B) 0: B follows A; 1: it is from elsewhere
     computed: int  # at least M: for so many places something is computed, to have few shapes
     masked_everywhere: int  # places in the whole batch, over all processes
     rows_everywhere: int
@@ -152,10 +152,10 @@ class Examples:
         middle = self.begins[parted]
         a, b = _fit(middle - begin, end - middle, room)
         begin = middle - a  # A keeps its end, B its beginning: what follows still follows
-        strange = (random.random(len(chosen)) < 0.5).astype(np.int64)
+        next_sentence_labels = (random.random(len(chosen)) < 0.5).astype(np.int64)
         other, longest = self._strangers(self.document[first], b, random)
-        begin_b = np.where(strange, other, middle)
-        return begin, a, begin_b, np.where(strange, np.minimum(b, longest), b), strange
+        begin_b = np.where(next_sentence_labels, other, middle)
+        return begin, a, begin_b, np.where(next_sentence_labels, np.minimum(b, longest), b), next_sentence_labels
 
     def _strangers(
         self, document: np.ndarray, length: np.ndarray, random: np.random.Generator
@@ -185,10 +185,10 @@ class Examples:
 
     def batch(self, step: int, rank: int = 0, processes: int = 1) -> Batch:
         """The batch of a step; with several processes, this one's rows of it (every `processes`-th)."""
-        begin_a, a, begin_b, b, strange = self.rows(step)
+        begin_a, a, begin_b, b, next_sentence_labels = self.rows(step)
         pairs = self.drawing.next_sentence
         lengths = (a + b + (3 if pairs else 2))[:, None]
-        place = np.arange(even(int(lengths.max()), self.drawing.max_length))
+        place = np.arange(round_up_to_bucket(int(lengths.max()), self.drawing.max_length))
         ids = np.full((len(a), len(place)), self.special["[PAD]"], dtype=np.int64)
         second = (a + 2)[:, None]  # where B's part begins
         in_a = (place >= 1) & (place < second - 1)
@@ -214,8 +214,8 @@ class Examples:
             token_type_ids=torch.from_numpy(types[own].astype(np.int64)),
             places=torch.from_numpy(np.flatnonzero(chosen[own])),
             words=torch.from_numpy(words[own][chosen[own]]),
-            strange=torch.from_numpy(strange[own].copy()) if pairs else None,
-            computed=even(asked, -(-self.most_asked // processes)),
+            next_sentence_labels=torch.from_numpy(next_sentence_labels[own].copy()) if pairs else None,
+            computed=round_up_to_bucket(asked, -(-self.most_asked // processes)),
             masked_everywhere=int(chosen.sum()),
             rows_everywhere=len(a),
             tokens_everywhere=int(lengths.sum()),

@@ -23,7 +23,7 @@ from pocketbert.values import Between, Count, Format, read_object
 BUDGET, CURVE = "budget.json", "curve.jsonl"
 
 
-class About(TypedDict):
+class Metadata(TypedDict):
     """What is read of settings.json."""
 
     format: Format
@@ -57,7 +57,7 @@ class PretrainedFolder:
     """A finished pretraining: the folder is a model by itself."""
 
     folder: Path
-    about: dict[str, Any]  # settings.json
+    metadata: dict[str, Any]  # settings.json
     metrics: dict[str, Any]
 
 
@@ -72,4 +72,4 @@ def load_pretrained(folder: str | os.PathLike[str]) -> PretrainedFolder:
         path = folder / name
         if not path.is_file() or path.stat().st_size != entry["bytes"] or sha256(path) != entry["sha256"]:
             raise UserError(f"{path}: missing or changed since pretraining was finished")
-    return PretrainedFolder(folder, read_object(folder / SETTINGS, About), read_object(folder / METRICS, Metrics))
+    return PretrainedFolder(folder, read_object(folder / SETTINGS, Metadata), read_object(folder / METRICS, Metrics))

@@ -16,10 +16,10 @@ from torch import Tensor
 from pocketbert.dropout import seed_dropout, set_dropout
 from pocketbert.errors import UserError
 from pocketbert.pretraining.corpus import word_shares
+from pocketbert.pretraining.distillation import DistillationBatches
 from pocketbert.pretraining.distributed import Processes
 from pocketbert.pretraining.examples import Batch, Examples
-from pocketbert.pretraining.lessons import Lessons
-from pocketbert.pretraining.objective import Student, distillation, read_batch
+from pocketbert.pretraining.objective import Student, distillation_losses, read_batch
 from pocketbert.pretraining.settings import PretrainingSettings
 from pocketbert.training.loop import Candidate, Scores, derived_seed
 from pocketbert.training.machine import give_back_memory
@@ -41,7 +41,7 @@ class PretrainingLearner:
         student: Student,
         examples: Examples | None,
         held: list[Batch],
-        lessons: Lessons | None,
+        distillation: DistillationBatches | None,
         settings: PretrainingSettings,
         steps: int,
         group: Processes,
@@ -49,7 +49,7 @@ class PretrainingLearner:
         assert settings.learning_rate is not None
         self.candidates: tuple[Candidate, ...] = (Candidate(settings.seed, settings.learning_rate),)
         self.student = student.to(settings.device)
-        self.text, self.held, self.lessons = examples, held, lessons
+        self.text, self.held, self.distillation = examples, held, distillation
         self.settings, self.steps, self.group = settings, steps, group
         self.part = part_length(steps, settings.checkpoints)
         self.examples = self.part * settings.batch_size
@@ -119,12 +119,12 @@ class PretrainingLearner:
                 if told.next_loss is not None:
                     losses[1] = told.next_loss / batch.rows_everywhere
                 self.tokens += batch.tokens_everywhere
-            if self.lessons is not None:
-                lesson = self.lessons.batch(step, group.rank, group.count).to(settings.device)
-                told_of_teacher = distillation(self.student, lesson, group)
+            if self.distillation is not None:
+                distillation_batch = self.distillation.batch(step, group.rank, group.count).to(settings.device)
+                told_of_teacher = distillation_losses(self.student, distillation_batch, group)
                 losses[2:] = [zero if loss is None else loss for loss in told_of_teacher]
                 if self.text is None:
-                    self.tokens += lesson.tokens_everywhere
+                    self.tokens += distillation_batch.tokens_everywhere
         total = sum((w * loss for w, loss in zip(self._weights(), losses, strict=True) if loss is not zero), zero)
         self.optimizer.zero_grad()
         total.backward()
@@ -168,7 +168,7 @@ def measure_held_out(student: Student, held: list[Batch]) -> list[float]:
             parts = (told.word_loss, told.words_right, told.next_loss, told.next_right)
             sums += [0.0 if part is None else float(part) for part in parts]
             words += len(batch.words)
-            rows += 0 if batch.strange is None else len(batch.strange)
+            rows += 0 if batch.next_sentence_labels is None else len(batch.next_sentence_labels)
     student.train()
     counts = np.array([words, words, rows, rows], dtype=np.float64)
     return [float(total / count) if count else math.nan for total, count in zip(sums, counts, strict=True)]

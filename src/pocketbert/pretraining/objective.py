@@ -14,9 +14,9 @@ from torch.nn import functional as F
 
 from pocketbert.encoder import initialise
 from pocketbert.heads import Pretraining
+from pocketbert.pretraining.distillation import DistillationBatch, Words, word_means
 from pocketbert.pretraining.distributed import Processes
 from pocketbert.pretraining.examples import Batch
-from pocketbert.pretraining.lessons import Lesson, Words, word_means
 from pocketbert.training.network import mean_pool
 
 UNASKED = -100  # instead of a word's id, where nothing is asked
@@ -39,11 +39,11 @@ def read_batch(model: Pretraining, batch: Batch, *, count_right: bool = False) -
     encoding = model.encoder(batch.input_ids, batch.attention_mask, batch.token_type_ids, places=places)
     logits = model.words(encoding.last_hidden_state, model.encoder.embeddings.word.weight).float()  # (M + more, V)
     told = Told(F.cross_entropy(logits, words, ignore_index=UNASKED, reduction="sum"))
-    if batch.strange is not None:
+    if batch.next_sentence_labels is not None:
         following = model.next_sentence(encoding.pooler_output).float()  # (B, 2)
-        told.next_loss = F.cross_entropy(following, batch.strange, reduction="sum")
+        told.next_loss = F.cross_entropy(following, batch.next_sentence_labels, reduction="sum")
         if count_right:
-            told.next_right = (following.argmax(dim=1) == batch.strange).sum()
+            told.next_right = (following.argmax(dim=1) == batch.next_sentence_labels).sum()
     if count_right:
         told.words_right = (logits.argmax(dim=1) == words).sum()
     return told
@@ -82,7 +82,9 @@ def _linear(inputs: int, outputs: int, seed: int) -> nn.Linear:
     return layer
 
 
-def distillation(student: Student, lesson: Lesson, group: Processes) -> tuple[Tensor | None, Tensor, Tensor]:
+def distillation_losses(
+    student: Student, distillation_batch: DistillationBatch, group: Processes
+) -> tuple[Tensor | None, Tensor, Tensor]:
     """How far a student is from its teacher: this process's part of the mean cosine distance of words' states; of all
     processes' sentences, the mean cosine distance and the mean squared difference of similarities.
 
@@ -90,9 +92,9 @@ def distillation(student: Student, lesson: Lesson, group: Processes) -> tuple[Te
     before it: what is learned there is a property of the vectors that fine-tuning will find.
     """
     assert student.projection is not None
-    own, states = student.read_sentences(**lesson.sentences)
-    words = None if lesson.words is None else _distance_of_words(student, states, lesson.words)
-    teacher = lesson.vectors  # (S, D), rows of length one
+    own, states = student.read_sentences(**distillation_batch.sentences)
+    words = None if distillation_batch.words is None else _distance_of_words(student, states, distillation_batch.words)
+    teacher = distillation_batch.vectors  # (S, D), rows of length one
     with torch.autocast(own.device.type, enabled=False):  # small products, whose last digits matter
         projected = group.gather(student.projection(own))  # (S, D)
         vectors = F.normalize(group.gather(own), dim=1)  # (S, H)

@@ -11,8 +11,8 @@ from pocketbert.encoder import Encoder
 from pocketbert.errors import UserError
 from pocketbert.heads import Pretraining
 from pocketbert.pretraining.corpus import Corpus, Say, open_corpus, word_shares
+from pocketbert.pretraining.distillation import CHUNK, DistillationBatches, ask_teacher, choose_sentences
 from pocketbert.pretraining.examples import Batch, Examples
-from pocketbert.pretraining.lessons import CHUNK, Lessons, ask_teacher, choose_sentences
 from pocketbert.pretraining.objective import Student
 from pocketbert.pretraining.settings import PretrainingSettings
 from pocketbert.pretraining.teacher import Teacher, word_table
@@ -30,7 +30,7 @@ class Prepared:
     corpus: Corpus
     text: Examples | None
     held: list[Batch]
-    lessons: Lessons | None
+    distillation: DistillationBatches | None
     words: torch.Tensor | None  # a word table to start from
     counts: np.ndarray  # of each token in the training text
 
@@ -46,7 +46,7 @@ class Prepared:
         # The head's bias starts as what is known without reading: Adam would need thousands of steps to get there.
         with torch.no_grad():
             model.words.bias.copy_(torch.from_numpy(np.log(word_shares(self.counts))))
-        width = None if self.lessons is None else self.lessons.width
+        width = None if self.distillation is None else self.distillation.width
         seed = derived_seed(settings.seed, PROJECTION_SEED)
         return Student(model, width, settings.teacher_pooling, seed, of_words=settings.learns_states)
 
@@ -55,8 +55,8 @@ class Prepared:
         if self.text is not None:
             sizes = [self.text.batch(step).tokens_everywhere for step in range(min(20, self.text.batches))]
         else:
-            assert self.lessons is not None
-            sizes = [self.lessons.batch(step).tokens_everywhere for step in range(20)]
+            assert self.distillation is not None
+            sizes = [self.distillation.batch(step).tokens_everywhere for step in range(20)]
         return sum(sizes) / len(sizes)
 
 
@@ -65,28 +65,32 @@ def prepare(
 ) -> Prepared:
     """Read the texts and ask the teacher, or find in `cache` what was read and asked before."""
     corpus = open_corpus(files, settings.reading(), cache, seed=settings.seed, say=say)
-    told = corpus.about
+    told = corpus.metadata
     say(
         f"corpus: {told['tokens']:,} tokens, {told['sentences']:,} sentences, {told['documents']:,} documents "
         f"({told['held_out_documents']:,} held out), vocabulary {told['vocabulary']:,}"
     )
     name = files[0].name if len(files) == 1 else f"{files[0].name} and others"
     text = Examples(corpus, settings.drawing(), what=f"corpus {name}") if settings.reads else None
-    lessons = _lessons(corpus, settings, teacher, cache, say) if teacher is not None and settings.distils else None
+    distillation = (
+        _distillation(corpus, settings, teacher, cache, say) if teacher is not None and settings.distils else None
+    )
     words = None
     if teacher is not None and settings.teacher_words:
         shape = settings.shape()
         words = torch.from_numpy(word_table(teacher, corpus.tokenizer, shape.width, shape.initial_std))
-    return Prepared(corpus, text, held_batches(corpus, settings), lessons, words, corpus.word_counts())
+    return Prepared(corpus, text, held_batches(corpus, settings), distillation, words, corpus.word_counts())
 
 
-def _lessons(corpus: Corpus, settings: PretrainingSettings, teacher: Teacher, cache: Path, say: Say) -> Lessons:
+def _distillation(
+    corpus: Corpus, settings: PretrainingSettings, teacher: Teacher, cache: Path, say: Say
+) -> DistillationBatches:
     size, length = settings.teacher_batch, settings.teacher_length
     whole = -(-settings.teacher_sentences // CHUNK) * CHUNK  # in whole chunks, so that a later run can add to them
     drawn = choose_sentences(corpus, whole, length, settings.seed)
     pays = teacher.width >= BFLOAT16_PAYS and has_bfloat16()
     precision = "bfloat16" if pays else "float32"
-    kept = ask_teacher(
+    targets = ask_teacher(
         teacher,
         corpus,
         drawn,
@@ -99,12 +103,12 @@ def _lessons(corpus: Corpus, settings: PretrainingSettings, teacher: Teacher, ca
         say=say,
     )
     chosen = drawn[: settings.teacher_sentences]
-    if kept.counts is not None:
+    if targets.counts is not None:
         say(
-            f"teacher's layer {settings.teacher_layer}: the words of {(kept.counts > 0).sum():,} of {len(drawn):,} "
+            f"teacher's layer {settings.teacher_layer}: the words of {(targets.counts > 0).sum():,} of {len(drawn):,} "
             f"sentences"
         )
-    return Lessons(corpus, chosen, kept, batch_size=size, max_length=length, seed=settings.seed)
+    return DistillationBatches(corpus, chosen, targets, batch_size=size, max_length=length, seed=settings.seed)
 
 
 def held_batches(corpus: Corpus, settings: PretrainingSettings) -> list[Batch]:

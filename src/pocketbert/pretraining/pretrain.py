@@ -18,7 +18,7 @@ from pocketbert.errors import UserError
 from pocketbert.files import home, lock, write_json, write_text
 from pocketbert.pretraining.corpus import Say, fingerprint_texts, given_tokenizer
 from pocketbert.pretraining.distributed import Processes, processes
-from pocketbert.pretraining.folder import BUDGET, CURVE, About, Budget, PretrainedFolder, load_pretrained
+from pocketbert.pretraining.folder import BUDGET, CURVE, Budget, Metadata, PretrainedFolder, load_pretrained
 from pocketbert.pretraining.learner import PretrainingLearner, part_length, time_steps
 from pocketbert.pretraining.preparation import Prepared, prepare
 from pocketbert.pretraining.results import write_model, write_numbers
@@ -57,7 +57,7 @@ def pretrain(
     teacher = None if settings.teacher is None else find_teacher(settings.teacher, settings.teacher_layer)
     behind = _behind_names(settings, teacher)
     kept = home() / "pretraining" if cache is None else Path(cache)
-    folders.refuse_strangers(folder, "pretraining")
+    folders.require_own_or_empty(folder, "pretraining")
     if kept.resolve().is_relative_to(folder.resolve()):
         raise UserError(f"cache: {kept} is inside the model's folder; name another")
     with processes(settings.device) as group:
@@ -98,7 +98,7 @@ def _lead(job: Job) -> PretrainedFolder:
     """The first process: it writes everything."""
     folder, settings = job.folder, job.settings
     names = [path.name for path in job.files]
-    about = {
+    metadata = {
         "format": 1,
         "pocketbert": __version__,
         "corpus": fingerprint_texts(job.files),
@@ -107,8 +107,8 @@ def _lead(job: Job) -> PretrainedFolder:
         **job.behind_names,
         "settings": settings.to_dict(),
     }
-    there = read_object(folder / folders.SETTINGS, About) if (folder / folders.SETTINGS).is_file() else None
-    folders.begin(folder, there, about, f"{folder}: holds another pretraining")
+    there = read_object(folder / folders.SETTINGS, Metadata) if (folder / folders.SETTINGS).is_file() else None
+    folders.begin(folder, there, metadata, f"{folder}: holds another pretraining")
     if not job.group.agree(float((folder / folders.MANIFEST).is_file())):
         started = time.perf_counter()
         try:
@@ -127,7 +127,7 @@ def _lead(job: Job) -> PretrainedFolder:
             names,
             parameters=sum(tensor.numel() for name, tensor in weights.items() if name.startswith("model.")),
             seconds=time.perf_counter() - started,
-            training_seconds=outcome.seconds,
+            training_seconds=outcome.elapsed,
             processes=job.group.count,
         )
         folders.write_manifest(folder)
@@ -196,7 +196,9 @@ def _budget(job: Job, prepared: Prepared) -> int:
 
 def _learner(job: Job, prepared: Prepared, steps: int) -> PretrainingLearner:
     student = prepared.student(job.settings)
-    return PretrainingLearner(student, prepared.text, prepared.held, prepared.lessons, job.settings, steps, job.group)
+    return PretrainingLearner(
+        student, prepared.text, prepared.held, prepared.distillation, job.settings, steps, job.group
+    )
 
 
 def _train(job: Job, prepared: Prepared) -> Outcome:

@@ -80,7 +80,7 @@ def write_numbers(
             "next_sentence_accuracy": 0.5 if settings.next_sentence else None,
         },
         "curve": curve,
-        "corpus": prepared.corpus.about,
+        "corpus": prepared.corpus.metadata,
         "cost": {
             "seconds": seconds,
             "training_seconds": training_seconds,

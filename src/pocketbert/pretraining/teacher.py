@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pocketbert.catalog import load_model
 from pocketbert.errors import UserError
-from pocketbert.models import load_model
 from pocketbert.start import Start
 from pocketbert.tokenizer import Tokenizer
 

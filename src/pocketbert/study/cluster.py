@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from pocketbert import __version__
+from pocketbert.catalog import find, place
 from pocketbert.errors import UserError
 from pocketbert.files import LOCK, lock, new_folder
 from pocketbert.methods import get_method
-from pocketbert.models import find, place
 from pocketbert.study.plan import Plan, PlannedRun
 from pocketbert.study.pool import TRIES, Event, Queue, Watch, message_of
 from pocketbert.study.store import Store
@@ -189,9 +189,9 @@ def do_job(
             folder = Path(temporary) / run["folder"]
             for name, content in zip(ancestors, parents, strict=True):
                 _write(Path(temporary) / name, content)
-            said: list[dict[str, Any]] = []
-            do_run(run, loaded, folder, said.append)
-            last = said[-1]
+            messages: list[dict[str, Any]] = []
+            do_run(run, loaded, folder, messages.append)
+            last = messages[-1]
             if "done" in last:
                 results.append({"files": _files_of_run(folder)})
             else:

@@ -16,9 +16,9 @@ from typing import Annotated, Any
 
 import torch
 
+from pocketbert.catalog import BUNDLED, find
 from pocketbert.errors import UserError
 from pocketbert.methods import SHAPE, WEIGHTS, DataSize, Method, Workload, baselines, get_method, list_methods
-from pocketbert.models import CARRIED, find
 from pocketbert.runs import check_for_run, load_start, scored_split
 from pocketbert.start import Start, weights_fingerprint
 from pocketbert.tasks import Check, Task
@@ -80,7 +80,7 @@ class PlannedRun:
     method: str
     model: str | None
     settings: Settings
-    seconds: float  # about how long
+    estimated_seconds: float  # about how long
     start: str | None = None  # the folder of the run whose encoder it starts from
     rate_from: str | None = None  # the folder of the run that chooses its rate
 
@@ -98,7 +98,7 @@ class Plan:
     runs: tuple[PlannedRun, ...]
     tasks: dict[str, Task]
     checks: tuple[Check, ...]  # one a row
-    said: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def of_row(self, row: int) -> list[PlannedRun]:
         return [run for run in self.runs if run.row == row]
@@ -110,7 +110,7 @@ class Plan:
             shares = get_method(run.method).shares(run.settings)
             place = (run.task, run.method, run.model, run.needs) if shares else run.key
             together.setdefault(place, []).append(run)
-        return sorted(together.values(), key=lambda runs: -sum(run.seconds for run in runs))
+        return sorted(together.values(), key=lambda runs: -sum(run.estimated_seconds for run in runs))
 
     def ancestors(self, run: PlannedRun) -> list[str]:
         """The folders of all runs that it starts from, directly or not: to load the last of them may take all."""
@@ -138,18 +138,18 @@ def choose_rows(
     settings: Mapping[str, Any],
 ) -> tuple[list[Row], list[str]]:
     """Models x methods x tasks, baselines always among them; and what was left out, in sentences."""
-    said: list[str] = []
+    notes: list[str] = []
     for method in methods or ():
         get_method(method)
     always = list(baselines())
     neural = None if methods is None else [name for name in dict.fromkeys(methods) if name not in always]
-    pairs = _pairs(list(dict.fromkeys(models)) if models else None, neural, said)
+    pairs = _pairs(list(dict.fromkeys(models)) if models else None, neural, notes)
     refuse_unread(settings, [*always, *(method for method, _ in pairs)])
     rows = []
     for task in tasks:
         rows += [Row(task, method, None, _read_by(method, settings), seeds=seeds) for method in always]
         rows += [Row(task, method, model, _read_by(method, settings), seeds=seeds) for method, model in pairs]
-    return rows, said
+    return rows, notes
 
 
 def _read_by(method: str, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def refuse_unread(settings: Mapping[str, Any], methods: Sequence[str]) -> None:
             raise UserError(f"setting '{name}' is read by {', '.join(readers)}, and by none of {here}; leave it out")
 
 
-def _pairs(models: list[str] | None, methods: list[str] | None, said: list[str]) -> list[tuple[str, str]]:
+def _pairs(models: list[str] | None, methods: list[str] | None, notes: list[str]) -> list[tuple[str, str]]:
     if methods == []:
         if models:
             raise UserError("models were named, but only baselines as methods: these need no model")
@@ -191,10 +191,10 @@ def _pairs(models: list[str] | None, methods: list[str] | None, said: list[str])
             if pretrained or get_method(method).starts_from == SHAPE:
                 pairs.append((method, model))
             else:
-                said.append(f"{method} {model} is left out: '{model}' is a shape without weights to start from")
+                notes.append(f"{method} {model} is left out: '{model}' is a shape without weights to start from")
     if not pairs:
         able = ", ".join(_usual_methods(SHAPE))
-        raise UserError(f"nothing to train: {said[0]}; use method {able}, or a pretrained model (pocketbert models)")
+        raise UserError(f"nothing to train: {notes[0]}; use method {able}, or a pretrained model (pocketbert models)")
     return pairs
 
 
@@ -204,14 +204,14 @@ def _usual_methods(starts_from: str) -> list[str]:
 
 def _usual_pairs() -> list[tuple[str, str]]:
     """What is compared when nothing is named: the bundled models."""
-    carried = [name for name in ("pocket-tiny", "pocket-mini") if (CARRIED / name / "config.json").is_file()]
-    return [(method, model) for model in carried for method in _usual_methods(WEIGHTS)]
+    bundled = [name for name in ("pocket-tiny", "pocket-mini") if (BUNDLED / name / "config.json").is_file()]
+    return [(method, model) for model in bundled for method in _usual_methods(WEIGHTS)]
 
 
 # -- from rows to runs -----------------------------------------------------------------------------------------------
 
 
-def make_plan(rows: Sequence[Row], tasks: dict[str, Task], said: Sequence[str] = ()) -> Plan:
+def make_plan(rows: Sequence[Row], tasks: dict[str, Task], notes: Sequence[str] = ()) -> Plan:
     """Resolve every row, look at its data, and name its runs. Every mistake that can be seen now is said now."""
     if not rows:
         raise UserError("a study without rows: name a method")
@@ -219,7 +219,7 @@ def make_plan(rows: Sequence[Row], tasks: dict[str, Task], said: Sequence[str] =
     for number in range(len(rows)):
         planner.plan(number)
     runs = [run for number in range(len(rows)) for run in planner.runs[number]]
-    return Plan(tuple(rows), tuple(runs), tasks, tuple(planner.checks[n] for n in range(len(rows))), tuple(said))
+    return Plan(tuple(rows), tuple(runs), tasks, tuple(planner.checks[n] for n in range(len(rows))), tuple(notes))
 
 
 class _Planner:
@@ -269,11 +269,11 @@ class _Planner:
         if "rate_from" in before:
             _refuse_without_rate(row, settings, self.runs[before["rate_from"]][0].settings)
         identity = self._identity(row, task, method, start, settings, before)
-        seconds = method.seconds(start, settings, self._workload(task))
+        estimated_seconds = method.estimated_seconds(start, settings, self._workload(task))
         own: list[PlannedRun] = []
         for seed in range(row.seeds):
             needs = {what: self._of_seed(other, seed).folder for what, other in before.items()}
-            cost = seconds
+            cost = estimated_seconds
             if row.keep_rate and seed and isinstance(settings, TrainingSettings) and len(settings.rates) > 1:
                 needs["rate_from"] = own[0].folder
             if "rate_from" in needs and isinstance(settings, TrainingSettings):
@@ -342,13 +342,15 @@ class _Planner:
 
 
 def _run(
-    number: int, row: Row, identity: dict[str, Any], settings: Settings, seconds: float, needs: dict[str, str]
+    number: int, row: Row, identity: dict[str, Any], settings: Settings, estimated_seconds: float, needs: dict[str, str]
 ) -> PlannedRun:
     content = json.dumps({**identity, "settings": settings.key(), "needs": needs}, sort_keys=True)
     key = hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
     parts = [row.task, row.method, *([short_name(row.model)] if row.model else []), f"seed{settings.seed}"]
     name = re.sub(r"[^A-Za-z0-9]+", "-", " ".join(parts)).strip("-")[:80]
-    return PlannedRun(key, f"{name}-{key}", number, row.task, row.method, row.model, settings, seconds, **needs)
+    return PlannedRun(
+        key, f"{name}-{key}", number, row.task, row.method, row.model, settings, estimated_seconds, **needs
+    )
 
 
 def _refuse_without_rate(row: Row, *of_both: Settings) -> None:
@@ -377,8 +379,8 @@ def workload(task: Task, products: float) -> Workload:
     """How much there is to read."""
     rows = len(task.train)
     sample = task.train.texts[:: max(1, rows // 500)]
-    seconds = task.train.seconds[:: max(1, rows // 500)] if task.train.seconds else []
-    words = sum(len(text.split()) for text in (*sample, *seconds)) / max(1, len(sample))
+    second_texts = task.train.second_texts[:: max(1, rows // 500)] if task.train.second_texts else []
+    words = sum(len(text.split()) for text in (*sample, *second_texts)) / max(1, len(sample))
     evaluated = sum(len(split) for name, split in task.splits.items() if name != "train")
     return Workload(rows, evaluated, words, products)
 

@@ -116,8 +116,8 @@ class _ignoring_broken_pipes:
 
 def message_of(run: PlannedRun, plan: Plan, store: Store) -> dict[str, Any]:
     """A run as a worker is told of it, now that the runs it needs are finished. `start`: a folder beside its own."""
-    about = {"task": run.task, "method": run.method, "model": run.model, "start": run.start}
-    return {**about, "settings": store.settings(run).to_dict(), "warnings": plan.checks[run.row].warnings}
+    metadata = {"task": run.task, "method": run.method, "model": run.model, "start": run.start}
+    return {**metadata, "settings": store.settings(run).to_dict(), "warnings": plan.checks[run.row].warnings}
 
 
 class Queue:

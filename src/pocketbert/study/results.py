@@ -105,7 +105,7 @@ def gather(
         comparisons=tuple(comparisons),
         mistakes=tuple(mistakes),
         failures=tuple(Failure(run.folder, error) for run, error in failures),
-        notes=tuple(plan.said),
+        notes=tuple(plan.notes),
         versions={"python": platform.python_version()} | {name: metadata.version(name) for name in VERSIONS},
         machine=Machine(platform.system(), platform.machine(), os.cpu_count()),
     )
@@ -219,7 +219,7 @@ def _mistakes(scored: _Scored, names: tuple[str, ...]) -> list[Mistake]:
             task=scored.row.task,
             row=scored.row.name,
             text=split.texts[place],
-            second_text=None if split.seconds is None else split.seconds[place],
+            second_text=None if split.second_texts is None else split.second_texts[place],
             label=names[labels[place]],
             prediction=names[int(pooled[place].argmax())],
             probability=float(pooled[place].max()),
@@ -293,6 +293,6 @@ def _summary(task: Task, plan: Plan) -> TaskSummary:
         scored=scored_split(task),
         licence=task.licence,
         origin=task.origin,
-        notes=tuple(task.said),
+        notes=tuple(task.notes),
         warnings=tuple(dict.fromkeys(warning for check in exact or checks for warning in check.warnings)),
     )

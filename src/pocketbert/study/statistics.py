@@ -311,8 +311,8 @@ def equivalent(comparison: Comparison, margin: float) -> float:
 def per_class(matrix: np.ndarray) -> list[dict[str, float]]:
     """Precision, recall, F1 and rows of each class of a (true, predicted) table; 0 where there is nothing to divide."""
     matrix = np.asarray(matrix)
-    right, said, true = np.diag(matrix).astype(np.float64), matrix.sum(axis=0), matrix.sum(axis=1)
-    precision = np.divide(right, said, out=np.zeros_like(right), where=said > 0)
+    right, predicted, true = np.diag(matrix).astype(np.float64), matrix.sum(axis=0), matrix.sum(axis=1)
+    precision = np.divide(right, predicted, out=np.zeros_like(right), where=predicted > 0)
     recall = np.divide(right, true, out=np.zeros_like(right), where=true > 0)
     columns = zip(precision, recall, metrics.f1_scores(matrix), true, strict=True)
     return [

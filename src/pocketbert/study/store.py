@@ -45,9 +45,9 @@ class Store:
     def writing(self) -> AbstractContextManager[None]:
         """Only one study at a time writes here."""
         if self.folder.is_dir():
-            strange = [path.name for path in self.folder.iterdir() if not path.name.startswith(".")]
-            if strange and not self.runs.is_dir():
-                raise UserError(f"{self.folder}: is no study of pocketbert (it holds {strange[0]}); name another --out")
+            foreign = [path.name for path in self.folder.iterdir() if not path.name.startswith(".")]
+            if foreign and not self.runs.is_dir():
+                raise UserError(f"{self.folder}: is no study of pocketbert (it holds {foreign[0]}); name another --out")
         return lock(self.folder, wait=5.0)
 
     def clean(self) -> None:
@@ -62,7 +62,7 @@ class Store:
     def load(self, run: PlannedRun) -> Run:
         """A finished run, its files as they were written."""
         found = load_run(self.runs / run.folder)
-        if found.about["method"] != run.method or found.settings != self.settings(run):
+        if found.metadata["method"] != run.method or found.settings != self.settings(run):
             raise UserError(f"{found.folder}: is not the run its name says; remove the folder, and run again")
         return found
 
@@ -121,8 +121,8 @@ def _entry(folder: Path) -> dict[str, Any]:
         name: {key: score[key] for key in ("rows", "accuracy", "refused") if key in score}
         for name, score in run.metrics["scores"].items()
     }
-    about = {key: run.about[key] for key in ("task", "method", "model")}
-    return {**about, "seed": run.settings.seed, "scores": scores, "seconds": run.metrics["cost"]["seconds"]}
+    metadata = {key: run.metadata[key] for key in ("task", "method", "model")}
+    return {**metadata, "seed": run.settings.seed, "scores": scores, "seconds": run.metrics["cost"]["seconds"]}
 
 
 def _stamp(folder: Path, entry: dict[str, Any]) -> str:
@@ -131,8 +131,8 @@ def _stamp(folder: Path, entry: dict[str, Any]) -> str:
     for path in sorted(folder.rglob("*")):
         if not path.name.startswith(".") and path.name != CHECKPOINT:
             status = path.lstat()
-            about = f" {status.st_size} {status.st_mtime_ns}\n"
-            digest.update(os.fsencode(path.relative_to(folder)) + about.encode())
+            size = f" {status.st_size} {status.st_mtime_ns}\n"
+            digest.update(os.fsencode(path.relative_to(folder)) + size.encode())
     return digest.hexdigest()
 
 

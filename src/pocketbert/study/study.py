@@ -67,16 +67,16 @@ class Study:
         for what, text in (("preset", preset), ("name", name)):
             held(text, str | None, what)
         self.preset: Preset | None = None
-        said: list[str] = []
+        notes: list[str] = []
         if preset is not None:
             if tasks or models or methods or table:
                 raise UserError(f"preset {preset} names its own tasks, models and methods; leave yours out")
             self.preset = get_preset(preset)
-            chosen, said = self.preset.rows(SEEDS if seeds is None else seeds, hub)
+            chosen, notes = self.preset.rows(SEEDS if seeds is None else seeds, hub)
             tasks = list(dict.fromkeys(row.task for row in chosen))
         self.tasks, called = _load(tasks, rows, hub)
         if preset is None and table is None:
-            chosen, said = choose_rows(
+            chosen, notes = choose_rows(
                 list(self.tasks), models, methods, SEEDS if seeds is None else seeds, settings or {}
             )
         elif table is not None:
@@ -90,7 +90,7 @@ class Study:
         bare = [name for name in self.tasks if name not in {row.task for row in chosen}]
         if bare:
             raise UserError(f"task {bare[0]} has no row; leave it out, or name it in one")
-        self.rows, self.said, self.limit = chosen, said, rows
+        self.rows, self.notes, self.limit = chosen, notes, rows
         self.name = name or preset or "-".join(self.tasks)
         self.folder = Path(out) if out is not None else Path("studies") / self._folder_name()
         self.again = again
@@ -102,7 +102,7 @@ class Study:
 
     def plan(self) -> Plan:
         """What will run, fully resolved."""
-        return make_plan(self.rows, self.tasks, self.said)
+        return make_plan(self.rows, self.tasks, self.notes)
 
     def run(
         self,

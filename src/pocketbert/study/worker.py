@@ -29,19 +29,19 @@ WAIT = 30.0  # seconds to let the worker of a killed study end
 Tell = Callable[[dict[str, Any]], None]
 
 
-def do_run(about: dict[str, Any], task: Task, folder: Path, tell: Tell) -> None:
+def do_run(metadata: dict[str, Any], task: Task, folder: Path, tell: Tell) -> None:
     """Train one run into its folder, and tell how it goes. What it says of a failure is in the last message."""
     try:
-        start = None if about["start"] is None else load_run(folder.parent / about["start"]).start()
+        start = None if metadata["start"] is None else load_run(folder.parent / metadata["start"]).start()
         train_run(
             task,
-            about["method"],
+            metadata["method"],
             folder,
-            model=about["model"],
+            model=metadata["model"],
             start=start,
-            settings=get_method(about["method"]).read(about["settings"]),
+            settings=get_method(metadata["method"]).read(metadata["settings"]),
             report=_reporter(tell),
-            check=Check(task.name, {}, warnings=about["warnings"]),
+            check=Check(task.name, {}, warnings=metadata["warnings"]),
             wait=WAIT,
         )
     except CannotWrite as error:
@@ -74,7 +74,7 @@ def task_to_json(task: Task) -> dict[str, Any]:
     splits = {
         name: {
             "texts": split.texts,
-            "seconds": split.seconds,
+            "second_texts": split.second_texts,
             "labels": None if split.labels is None else split.labels.tolist(),
             "reason": split.reason,
         }
@@ -87,7 +87,7 @@ def task_from_json(content: dict[str, Any]) -> Task:
     splits = {}
     for name, split in content["splits"].items():
         labels = None if split["labels"] is None else np.array(split["labels"], dtype=np.int64)
-        splits[name] = Split(split["texts"], split["seconds"], labels, split["reason"])
+        splits[name] = Split(split["texts"], split["second_texts"], labels, split["reason"])
     return Task(content["name"], tuple(content["labels"]), splits, content["pair"])
 
 

@@ -47,7 +47,7 @@ class Check:
     splits: dict[str, SplitCheck]
     errors: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
@@ -57,7 +57,7 @@ class Check:
             "splits": {name: split.to_dict() for name, split in self.splits.items()},
             "errors": self.errors,
             "warnings": self.warnings,
-            "said": self.said,
+            "said": self.notes,
         }
 
 
@@ -79,7 +79,7 @@ class Overlap:
 def check_task(task: Task, tokenizer: Callable[..., Any] | None = None, max_length: int = 128) -> Check:
     """Look at every split. Errors stop training; warnings say what will happen.
 
-    `tokenizer(texts, seconds)` gives an object with `.lengths`; without one, lengths are words between
+    `tokenizer(texts, second_texts)` gives an object with `.lengths`; without one, lengths are words between
     spaces.
     """
     errors: list[str] = []
@@ -93,20 +93,20 @@ def check_task(task: Task, tokenizer: Callable[..., Any] | None = None, max_leng
         _warn(name, seen, max_length, errors, warnings)
     _balance(splits, errors, warnings)
     _between(task, hashes, warnings)
-    return Check(task.name, splits, errors, warnings, list(task.said), list(task.labels))
+    return Check(task.name, splits, errors, warnings, list(task.notes), list(task.labels))
 
 
 def _lengths(split: Split, tokenizer: Callable[..., Any] | None, max_length: int) -> dict[str, Any]:
     if tokenizer is not None and len(split):
         lengths = np.concatenate(
             [
-                tokenizer(split.texts[begin:end], split.seconds and split.seconds[begin:end]).lengths
-                for begin, end in spans(split.texts, split.seconds)
+                tokenizer(split.texts[begin:end], split.second_texts and split.second_texts[begin:end]).lengths
+                for begin, end in spans(split.texts, split.second_texts)
             ]
         )
     else:
         words = (len(text.split()) for text in split.texts)
-        more = (len(text.split()) for text in split.seconds) if split.seconds is not None else None
+        more = (len(text.split()) for text in split.second_texts) if split.second_texts is not None else None
         both = words if more is None else (one + two for one, two in zip(words, more, strict=True))
         lengths = np.fromiter(both, dtype=np.int64, count=len(split))
     if not len(lengths):
@@ -123,7 +123,7 @@ def _lengths(split: Split, tokenizer: Callable[..., Any] | None, max_length: int
 
 def _look(split: Split, labels: tuple[str, ...], hashes: np.ndarray, tokens: dict[str, Any]) -> SplitCheck:
     counts = np.zeros(len(labels), int) if split.labels is None else np.bincount(split.labels, minlength=len(labels))
-    texts: list[Iterable[str]] = [split.texts] if split.seconds is None else [split.texts, split.seconds]
+    texts: list[Iterable[str]] = [split.texts] if split.second_texts is None else [split.texts, split.second_texts]
     return SplitCheck(
         rows=len(split),
         labelled=split.labelled,
@@ -226,9 +226,9 @@ def _between(task: Task, hashes: dict[str, np.ndarray], warnings: list[str]) -> 
 
 def _comparable(split: Split, other: Split) -> set[str]:
     """What to compare: whole rows, or each sentence alone when pairs meet single texts."""
-    if (split.seconds is None) == (other.seconds is None) or split.seconds is None:
+    if (split.second_texts is None) == (other.second_texts is None) or split.second_texts is None:
         return set(keys(split))
-    return {normalise(text) for text in (*split.texts, *split.seconds)}
+    return {normalise(text) for text in (*split.texts, *split.second_texts)}
 
 
 def overlap(one: Split, other: Split) -> int:
@@ -243,8 +243,8 @@ def check_overlap(trained_on: Task, scored_on: Task, split: str = "test") -> Ove
     for name in ("train", "dev"):
         if name in trained_on.splits and (trained_on is not scored_on or name != split):
             learnt |= _comparable(trained_on.splits[name], scored)
-    if scored.seconds is not None and trained_on.pair != scored_on.pair:
-        rows = zip(scored.texts, scored.seconds, strict=True)
+    if scored.second_texts is not None and trained_on.pair != scored_on.pair:
+        rows = zip(scored.texts, scored.second_texts, strict=True)
         shared = sum(normalise(one) in learnt or normalise(two) in learnt for one, two in rows)
     else:
         shared = sum(key in learnt for key in keys(scored))

@@ -38,7 +38,7 @@ class Columns:
     text: str
     second: str | None
     label: str | None
-    said: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def require(rows: Rows, column: str, flag: str) -> str:
@@ -80,19 +80,19 @@ def choose_columns(rows: Rows, text: str | None, second: str | None, label: str 
     if text is None or label is None:
         raise UserError(_cannot_guess(rows, "label" if label is None else "text"))
 
-    said = []
+    notes = []
     unread = [column for column in rows.columns if column not in (text, second, label)]
     if guessed:
         rest = f"; not read: {listed(unread, quoted=True)}" if unread else ""
         what = " and ".join(sorted(guessed, reverse=True))
-        said.append(f"{rows.path.name}: reading {what}{rest} (name others with --text, --label)")
+        notes.append(f"{rows.path.name}: reading {what}{rest} (name others with --text, --label)")
     partner = _by_name(unread, (SECOND_NAMES.get(text.lower(), ""),))
     if second is None and partner is not None:
-        said.append(
+        notes.append(
             f"{rows.path.name}: {text!r} and {partner!r} look like a pair; only {text!r} is read. "
             f"For pairs say --text {text} --text2 {partner}"
         )
-    return Columns(text, second, label, tuple(said))
+    return Columns(text, second, label, tuple(notes))
 
 
 def _cannot_guess(rows: Rows, what: str) -> str:

@@ -66,7 +66,7 @@ def list_tasks() -> list[dict[str, Any]]:
     """Every built-in task, with the rows of each split where its data are at hand."""
     listed = []
     for name, source in sources().items():
-        about: dict[str, Any] = {
+        entry: dict[str, Any] = {
             "name": name,
             "description": source.description,
             "labels": list(source.labels),
@@ -77,10 +77,10 @@ def list_tasks() -> list[dict[str, Any]]:
         }
         try:
             task = load_builtin(name)
-            about["splits"] = {
+            entry["splits"] = {
                 it: {"rows": len(split), "labelled": split.labelled} for it, split in task.splits.items()
             }
         except UserError as error:
-            about["error"] = str(error)
-        listed.append(about)
+            entry["error"] = str(error)
+        listed.append(entry)
     return listed

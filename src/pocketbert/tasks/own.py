@@ -26,7 +26,7 @@ class Raw:
 
     where: Path
     texts: list[str]
-    seconds: list[str] | None
+    second_texts: list[str] | None
     labels: list[str | None] | None  # None: the file has no label column
     suspicions: tuple[str, ...] = ()
     cut: tuple[str, ...] = ()  # what to say about texts that were too long
@@ -46,7 +46,7 @@ def load_own(
     files = _files(paths)
     rows = {name: read_rows(path, encoding=encoding) for name, path in files.items()}
     columns = choose_columns(rows["train"], text, text2, label)
-    said = list(columns.said)
+    notes = list(columns.notes)
     room = Room()
     raws = {
         name: _read(it, columns if name == "train" else _same_columns(it, columns), room) for name, it in rows.items()
@@ -59,20 +59,20 @@ def load_own(
     names = _names(train, columns)
     splits: dict[str, Split] = {}
     for name, raw in raws.items():
-        splits[name] = _split(name, raw, names, said, labels_are_real)
+        splits[name] = _split(name, raw, names, notes, labels_are_real)
 
     if len(paths) == 1 and len(files) == 1:
-        splits = _cut(splits["train"], SHARES, seed, said)
-        said.append(
+        splits = _cut(splits["train"], SHARES, seed, notes)
+        notes.append(
             "one file was given, so it was split: "
             + ", ".join(f"{name} {len(split):,}" for name, split in splits.items())
             + f" (stratified by label, seed {seed}; equal texts stay on one side)"
         )
     elif "dev" not in splits:
-        splits |= _cut(splits["train"], {"dev": SHARES["dev"]}, seed, said)
-        said.append(f"there is no dev split: {len(splits['dev']):,} rows were cut from train for it (seed {seed})")
+        splits |= _cut(splits["train"], {"dev": SHARES["dev"]}, seed, notes)
+        notes.append(f"there is no dev split: {len(splits['dev']):,} rows were cut from train for it (seed {seed})")
     if "test" not in splits:
-        said.append("there is no test split: nothing is held back to score the chosen model on")
+        notes.append("there is no test split: nothing is held back to score the chosen model on")
     order = [name for name in ("train", "dev", "test") if name in splits]
     for name in order:
         if not len(splits[name]):
@@ -83,8 +83,8 @@ def load_own(
         splits={name: splits[name] for name in order},
         pair=columns.second is not None,
         origin=", ".join(_written(str(path)) for path in paths),
-        said=tuple(said),
-        suspicions=(*train.suspicions, *(said for raw in raws.values() for said in raw.cut)),
+        notes=tuple(notes),
+        suspicions=(*train.suspicions, *(note for raw in raws.values() for note in raw.cut)),
     )
 
 
@@ -146,18 +146,18 @@ def _read(rows: Rows, columns: Columns, room: Room) -> Raw:
         names = class_names(rows.path, columns.label)
     spelt: dict[str, str] = {}  # each label once in memory
     texts: list[str] = []
-    seconds: list[str] | None = None if columns.second is None else []
+    second_texts: list[str] | None = None if columns.second is None else []
     labels: list[str | None] | None = None if columns.label is None else []
     for place, row in rows.places():
         text, *second = taken.take(place, row)
         texts.append(text)
-        if seconds is not None:
+        if second_texts is not None:
             if not second[0].strip():
                 raise UserError(
                     f"{rows.path}: {place} has no second text in column {columns.second!r}: pairs and single texts "
                     "cannot be mixed; fill it, remove the row, or leave --text2 out"
                 )
-            seconds += second
+            second_texts += second
         label = None
         if labels is not None and columns.label is not None:
             if columns.label not in row:
@@ -176,7 +176,7 @@ def _read(rows: Rows, columns: Columns, room: Room) -> Raw:
                 label = spelt.setdefault(label, label)
             labels.append(label)
         watch.see(row, texts[-1], label)
-    return Raw(rows.path, texts, seconds, labels, watch.suspicions(), tuple(taken.said_of_cuts()))
+    return Raw(rows.path, texts, second_texts, labels, watch.suspicions(), tuple(taken.notes_of_cuts()))
 
 
 def _names(train: Raw, columns: Columns) -> tuple[str, ...]:
@@ -193,38 +193,38 @@ def _names(train: Raw, columns: Columns) -> tuple[str, ...]:
     )
 
 
-def _split(name: str, raw: Raw, names: tuple[str, ...], said: list[str], labels_are_real: bool) -> Split:
+def _split(name: str, raw: Raw, names: tuple[str, ...], notes: list[str], labels_are_real: bool) -> Split:
     if not raw.texts:
         raise UserError(f"{raw.where}: there are no rows below the header")
     if raw.labels is None:
-        return Split(raw.texts, raw.seconds, None, f"{raw.where.name} has no label column")
+        return Split(raw.texts, raw.second_texts, None, f"{raw.where.name} has no label column")
     have = [row for row, label in enumerate(raw.labels) if label is not None]
     if not have:
-        return Split(raw.texts, raw.seconds, None, f"all {len(raw.texts):,} labels are empty or −1: no label")
+        return Split(raw.texts, raw.second_texts, None, f"all {len(raw.texts):,} labels are empty or −1: no label")
     # Indexes are made before rows are left out, so that a message names the row of the file.
     known = to_indexes([label if label is not None else names[0] for label in raw.labels], names, str(raw.where))
     if len(have) < len(raw.labels):
         first = next(row for row, label in enumerate(raw.labels) if label is None)
-        said.append(
+        notes.append(
             f"{name}: {len(raw.labels) - len(have):,} of {len(raw.labels):,} rows have no label (empty or "
             "−1; the "
             f"first is row {first + 1}) and are left out"
         )
-    split = Split(raw.texts, raw.seconds, known).take(have)
+    split = Split(raw.texts, raw.second_texts, known).take(have)
     if name == "train" or labels_are_real:
         return split
     reason = placeholder([label for label in raw.labels if label is not None], len(names))
-    return Split(split.texts, split.seconds, None, reason) if reason else split
+    return Split(split.texts, split.second_texts, None, reason) if reason else split
 
 
-def _cut(split: Split, shares: dict[str, float], seed: int, said: list[str]) -> dict[str, Split]:
+def _cut(split: Split, shares: dict[str, float], seed: int, notes: list[str]) -> dict[str, Split]:
     groups = connected(split)
     largest = max(Counter(groups).values(), default=0)
-    if split.seconds is not None and largest > max(0.2 * len(split), min(10, 0.5 * len(split))):
+    if split.second_texts is not None and largest > max(0.2 * len(split), min(10, 0.5 * len(split))):
         # Texts that occur in very many pairs tie everything together; then only equal pairs are kept
         # together.
         groups = keys(split)
-        said.append(
+        notes.append(
             f"{largest:,} of {len(split):,} pairs hang together by shared texts, too many to keep on one "
             "side: "
             "a text may occur in two splits, though no pair does"

@@ -86,8 +86,8 @@ def _opened(path: Path) -> Iterator[tuple[IO[bytes], Any, list[list[dict[int, An
             groups = read_footer(path, raw)
             yield raw, _reader(raw), groups
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            said = quote(str(error).split("\n", 1)[0])
-            raise UserError(f"{path}: not a Parquet file that can be read, or a damaged one: {said}") from None
+            reason = quote(str(error).split("\n", 1)[0])
+            raise UserError(f"{path}: not a Parquet file that can be read, or a damaged one: {reason}") from None
 
 
 def _bytes(path: Path) -> IO[bytes]:
@@ -178,10 +178,10 @@ def _values(path: Path, name: str, array: Any, first: int, *, strict: bool) -> I
     try:  # times that Python has no value for, such as those of nanoseconds, or of the year 20,000
         return iter(array.cast(pa.string()).to_pylist())
     except _NO_VALUE as error:
-        said = quote(str(error).split("\n", 1)[0])
+        reason = quote(str(error).split("\n", 1)[0])
         raise UserError(
             f"{path}: column {quote(name)} ({array.type}), row {first} or one of the next "
-            f"{len(array) - 1:,}: a value that cannot be read: {said}; "
+            f"{len(array) - 1:,}: a value that cannot be read: {reason}; "
             "write the file again without it, or with the column as strings"
         ) from None
 

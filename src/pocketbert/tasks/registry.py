@@ -96,7 +96,7 @@ class Parts:
     def __init__(self, source: Source, *, hub: bool = False, labels_are_real: bool = False) -> None:
         self.source = source
         self.labels_are_real = labels_are_real
-        self.said: list[str] = []
+        self.notes: list[str] = []
         self.origin = ""
         self.folder = next((folder for folder in data_folders() if self._complete(folder)), None)
         self.on_hub = self.folder is None and hub and source.hub is not None
@@ -126,30 +126,30 @@ class Parts:
 
     def _split(self, path: Path, file: File) -> Split:
         try:
-            texts, seconds, raw = self._rows(path, file, "utf-8")
+            texts, second_texts, raw = self._rows(path, file, "utf-8")
         except UserError as error:
             if "which is not utf-8" not in str(error):
                 raise
             # SST's upstream files are Latin-1; copies of them have been converted, so UTF-8 is tried first.
-            texts, seconds, raw = self._rows(path, file, "latin-1")
+            texts, second_texts, raw = self._rows(path, file, "latin-1")
         if file.label is None:
             return Split(
                 texts,
-                seconds,
+                second_texts,
                 None,
                 f"the data have no labels here ({Path(file.path).name} has no label column)",
             )
         labels = hide_minus_one(raw)
         if all(label is None for label in labels):
-            return Split(texts, seconds, None, f"all {len(texts):,} labels are −1 or empty: they are withheld")
+            return Split(texts, second_texts, None, f"all {len(texts):,} labels are −1 or empty: they are withheld")
         have = [row for row, label in enumerate(labels) if label is not None]
         if len(have) < len(labels):
-            self.said.append(f"{path.name}: {len(labels) - len(have):,} rows without a label are left out")
+            self.notes.append(f"{path.name}: {len(labels) - len(have):,} rows without a label are left out")
         names = [self._name(label, path) if label is not None else self.source.labels[0] for label in labels]
         index = to_indexes(names, self.source.labels, str(path))
-        split = Split(texts, seconds, index).take(have)
+        split = Split(texts, second_texts, index).take(have)
         reason = "" if self.labels_are_real else placeholder([raw[row] or "" for row in have], len(self.source.labels))
-        return Split(split.texts, split.seconds, None, reason) if reason else split
+        return Split(split.texts, split.second_texts, None, reason) if reason else split
 
     def _name(self, label: str, path: Path) -> str:
         name = self.source.values.get(label, label).lower()
@@ -175,19 +175,19 @@ class Parts:
 
             classes = class_names(path, file.label)
         texts: list[str] = []
-        seconds: list[str] | None = None if file.second is None else []
+        second_texts: list[str] | None = None if file.second is None else []
         labels: list[str | None] = []
         for row in rows.narrow(*needed, *(file.only or ())[:1]):
             if file.only is not None and row[file.only[0]] != file.only[1]:
                 continue
             texts.append(str(row[file.text]).strip())
-            if seconds is not None and file.second is not None:
-                seconds.append(str(row[file.second]).strip())
+            if second_texts is not None and file.second is not None:
+                second_texts.append(str(row[file.second]).strip())
             value = row[file.label] if file.label is not None else None
             if classes is not None and isinstance(value, int) and 0 <= value < len(classes):
                 value = classes[value]
             labels.append(label_text(value))
-        return texts, seconds, labels
+        return texts, second_texts, labels
 
     def _not_found(self) -> str:
         source = self.source
@@ -213,5 +213,5 @@ def load_builtin(name: str, *, hub: bool = False, labels_are_real: bool = False)
         pair=source.pair,
         licence=source.licence,
         origin=parts.origin,
-        said=tuple(parts.said),
+        notes=tuple(parts.notes),
     )

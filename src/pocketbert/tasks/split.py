@@ -44,9 +44,9 @@ def normalise(text: str) -> str:
 
 def each_key(split: Split) -> Iterator[str]:
     """One normalised string a row: of the text, or of both texts of a pair."""
-    if split.seconds is None:
+    if split.second_texts is None:
         return map(normalise, split.texts)
-    pairs = zip(split.texts, split.seconds, strict=True)
+    pairs = zip(split.texts, split.second_texts, strict=True)
     return (f"{normalise(first)}\t{normalise(second)}" for first, second in pairs)
 
 
@@ -65,7 +65,7 @@ def text_hashes(split: Split) -> np.ndarray:
 def connected(split: Split) -> list[str]:
     """One string a row, the same for rows that share a normalised text, directly or through other rows."""
     firsts = [normalise(text) for text in split.texts]
-    if split.seconds is None:
+    if split.second_texts is None:
         return firsts
     parent: dict[str, str] = {}
 
@@ -76,7 +76,7 @@ def connected(split: Split) -> list[str]:
             key = parent[key]
         return key
 
-    for first, second in zip(firsts, split.seconds, strict=True):
+    for first, second in zip(firsts, split.second_texts, strict=True):
         one, other = sorted((root(first), root(normalise(second))))
         parent[other] = one  # the alphabetically first text names the group, whatever the order of the rows
     return [root(first) for first in firsts]
@@ -158,5 +158,5 @@ def sample(task: Task, rows: int) -> Task:
             count = max(1, round(rows * len(members) / len(split)))
             chosen += members[np.argsort(order[members], kind="stable")][:count].tolist()
         splits[name] = split.take(sorted(chosen))
-    said = (*task.said, f"only about {rows:,} texts of each split are used")
-    return replace(task, splits=splits, said=said)
+    notes = (*task.notes, f"only about {rows:,} texts of each split are used")
+    return replace(task, splits=splits, notes=notes)

@@ -14,12 +14,12 @@ class Split:
     """Texts, their second sentences when they are pairs, and their labels when these are real."""
 
     texts: list[str]
-    seconds: list[str] | None  # the second sentence of each pair; None when the task has single sentences
+    second_texts: list[str] | None  # the second sentence of each pair; None when the task has single sentences
     labels: np.ndarray | None  # int64 indexes into Task.labels; None when there are no real labels
     reason: str = ""  # why `labels` is None
 
     def __post_init__(self) -> None:
-        for what in (self.seconds, self.labels):
+        for what in (self.second_texts, self.labels):
             if what is not None and len(what) != len(self.texts):
                 raise ValueError(f"{len(self.texts)} texts, but {len(what)} second sentences or labels")
 
@@ -32,16 +32,16 @@ class Split:
 
     def inputs(self) -> list[str] | list[tuple[str, str]]:
         """What a classifier takes: texts, or (text, text) pairs."""
-        if self.seconds is None:
+        if self.second_texts is None:
             return list(self.texts)
-        return list(zip(self.texts, self.seconds, strict=True))
+        return list(zip(self.texts, self.second_texts, strict=True))
 
     def take(self, rows: Sequence[int] | np.ndarray) -> "Split":
         """These rows, in this order."""
         index = np.asarray(rows, dtype=np.int64)
         return Split(
             texts=[self.texts[row] for row in index],
-            seconds=None if self.seconds is None else [self.seconds[row] for row in index],
+            second_texts=None if self.second_texts is None else [self.second_texts[row] for row in index],
             labels=None if self.labels is None else self.labels[index],
             reason=self.reason,
         )
@@ -57,7 +57,7 @@ class Task:
     pair: bool
     licence: str = ""
     origin: str = ""
-    said: tuple[str, ...] = ()  # what was guessed, cut or left out, in sentences to say aloud
+    notes: tuple[str, ...] = ()  # what was guessed, cut or left out, in sentences to say aloud
     suspicions: tuple[str, ...] = ()  # what looked wrong while reading; `check` shows these as warnings
 
     @property
@@ -98,10 +98,10 @@ class Task:
             digest.update(len(data).to_bytes(8, "little"))  # lengths keep ("ab", "c") and ("a", "bc") apart
             digest.update(data)
 
-        add(f"{len(split)} {'pair' if split.seconds is not None else 'single'} {' | '.join(self.labels)}")
+        add(f"{len(split)} {'pair' if split.second_texts is not None else 'single'} {' | '.join(self.labels)}")
         for text in split.texts:
             add(text)
-        for second in split.seconds or ():
+        for second in split.second_texts or ():
             add(second)
         digest.update(b"none" if split.labels is None else split.labels.astype("<i8").tobytes())
         return digest.hexdigest()

@@ -49,16 +49,16 @@ class Texts:
             found.append(text)
         return found
 
-    def said_of_cuts(self) -> list[str]:
+    def notes_of_cuts(self) -> list[str]:
         are = "1 text is" if self.cut == 1 else f"{self.cut:,} texts are"
         rest = f"longer than {MOST_READ:,} characters; only so much of a text is read, by any method"
         return [f"{self.rows.path.name}: {are} {rest}"] if self.cut else []
 
-    def said(self) -> list[str]:
+    def notes(self) -> list[str]:
         """What to say aloud about them."""
         have = "1 text has" if self.damaged == 1 else f"{self.damaged:,} texts have"
         lost = [f"{self.rows.path.name}: {have} the sign \ufffd, for characters that were lost"] if self.damaged else []
-        return self.said_of_cuts() + lost
+        return self.notes_of_cuts() + lost
 
 
 def _text(row: Row, column: str, rows: Rows, place: str) -> str:

@@ -40,7 +40,7 @@ def count_batches(rows: int, batch_size: int) -> int:
     return -(-rows // batch_size)
 
 
-def even(count: int, most: int) -> int:
+def round_up_to_bucket(count: int, most: int) -> int:
     """How long to make what must be so long: a little more, so that from 0 to `most` there are only `KINDS` of it."""
     step = max(1, -(-most // KINDS))
     rounded = -(-count // step) * step

@@ -53,7 +53,7 @@ def _key(encoded: Encoded, weights: str, pooling: str, only_cls: bool, device: s
     digest = hashlib.blake2b(
         f"{weights} {pooling} {only_cls} {device} {torch.get_num_threads()}".encode(), digest_size=16
     )
-    for array in (encoded.ids, encoded.starts, encoded.seconds):
+    for array in (encoded.ids, encoded.starts, encoded.second_starts):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 

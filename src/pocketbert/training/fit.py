@@ -61,8 +61,8 @@ class NetworkFitted(Fitted):
         self.trained_parameters = sum(parameter.numel() for parameter in network.chosen(trains).values())
         self.shared: str | None = None  # the fingerprint of a frozen encoder whose features other runs can use too
 
-    def probabilities(self, texts: Sequence[str], seconds: Sequence[str] | None = None) -> np.ndarray:
-        encoded = self.tokenizer(texts, seconds, max_length=self.settings.max_length)
+    def probabilities(self, texts: Sequence[str], second_texts: Sequence[str] | None = None) -> np.ndarray:
+        encoded = self.tokenizer(texts, second_texts, max_length=self.settings.max_length)
         self.cut = int((encoded.cut > 0).sum())
         if not len(encoded):
             return np.zeros((0, self.labels))
@@ -137,10 +137,10 @@ def _training(settings: object) -> TrainingSettings:
 
 
 def _texts(task: JobTask, tokenizer: Tokenizer, settings: TrainingSettings) -> TaskTexts:
-    texts = tokenizer(task.train.texts, task.train.seconds, max_length=settings.max_length)
+    texts = tokenizer(task.train.texts, task.train.second_texts, max_length=settings.max_length)
     if task.dev is None:
         return TaskTexts(task.name, len(task.labels), texts, task.targets)
-    dev = tokenizer(task.dev.texts, task.dev.seconds, max_length=settings.max_length)
+    dev = tokenizer(task.dev.texts, task.dev.second_texts, max_length=settings.max_length)
     return TaskTexts(task.name, len(task.labels), texts, task.targets, dev, task.dev.labels)
 
 
@@ -186,7 +186,7 @@ def _trained(
         fitted,
         [record for record in outcome.history if record.seed == settings.seed],
         {"learning_rate": best.rate, "epoch": best.epoch, "dev_accuracy": best.score},
-        outcome.seconds,
+        outcome.elapsed,
         trials=len(outcome.history),
     )
 

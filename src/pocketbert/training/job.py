@@ -53,7 +53,7 @@ class Fitted(ABC):
     """Something that classifies, and can be written to a folder without pickle."""
 
     @abstractmethod
-    def probabilities(self, texts: Sequence[str], seconds: Sequence[str] | None = None) -> "np.ndarray":
+    def probabilities(self, texts: Sequence[str], second_texts: Sequence[str] | None = None) -> "np.ndarray":
         """(texts, labels), rows sum to one."""
 
     @abstractmethod
@@ -71,7 +71,7 @@ class Trained:
     fitted: Fitted
     history: "list[EpochRecord]" = field(default_factory=list)
     best: dict[str, Any] = field(default_factory=dict)  # rate, epoch, dev_accuracy
-    seconds: float = 0.0
+    elapsed: float = 0.0
     trials: int = 1  # rates x epochs that dev chose from
 
 

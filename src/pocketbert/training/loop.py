@@ -120,7 +120,7 @@ class Outcome:
     best: dict[int, Best] = field(default_factory=dict)
     weights: dict[int, dict[str, Tensor]] = field(default_factory=dict)
     history: list[EpochRecord] = field(default_factory=list)
-    seconds: float = 0.0  # spent in epochs, also in earlier processes
+    elapsed: float = 0.0  # spent in epochs, also in earlier processes
 
 
 def train(
@@ -149,12 +149,12 @@ def train(
             tell = _teller(report, learner, number, len(groups), epoch, epochs, started)
             losses = learner.epoch(epoch, tell)
             scored = learner.evaluate()
-            seconds = time.perf_counter() - started
-            outcome.seconds += seconds
+            elapsed = time.perf_counter() - started
+            outcome.elapsed += elapsed
             for index, (candidate, scores) in enumerate(zip(learner.candidates, scored, strict=True)):
                 score = None if scores.chooses is None else scores.values[scores.chooses]
                 loss = _finite(losses[index])
-                record = EpochRecord(candidate.seed, candidate.rate, epoch + 1, loss, scores.values, seconds, score)
+                record = EpochRecord(candidate.seed, candidate.rate, epoch + 1, loss, scores.values, elapsed, score)
                 outcome.history.append(record)
                 if loss is None or (scores.chooses is not None and score is None):
                     continue  # it diverged: no candidate any more
@@ -163,8 +163,8 @@ def train(
                     outcome.best[candidate.seed] = found
                     outcome.weights[candidate.seed] = learner.snapshot(index)
                 if report is not None:
-                    speed = learner.examples * len(learner.candidates) / max(seconds, 1e-9)
-                    left = seconds * (epochs - epoch - 1 + (len(groups) - number - 1) * epochs)
+                    speed = learner.examples * len(learner.candidates) / max(elapsed, 1e-9)
+                    left = elapsed * (epochs - epoch - 1 + (len(groups) - number - 1) * epochs)
                     done = learner.examples
                     report(Progress(number, len(groups), epoch + 1, epochs, done, done, speed, left, record))
             if after_epoch is not None:
@@ -228,15 +228,15 @@ def _save(path: Path, outcome: Outcome, group: int, epoch: int, state: dict[str,
     tensors = {f"state/{name}": tensor.detach().contiguous().clone() for name, tensor in state.items()}
     for seed, weights in outcome.weights.items():
         tensors.update({f"best/{seed}/{name}": tensor for name, tensor in weights.items()})
-    about: dict[str, Any] = {
+    metadata: dict[str, Any] = {
         "group": group,
         "epoch": epoch,
-        "seconds": outcome.seconds,
+        "seconds": outcome.elapsed,
         "history": [asdict(record) for record in outcome.history],
         "best": [asdict(best) for best in outcome.best.values()],
     }
     with new_file(path) as part:
-        save_file(tensors, part, {"progress": json.dumps(about)})
+        save_file(tensors, part, {"progress": json.dumps(metadata)})
 
 
 class Saved(TypedDict):
@@ -272,12 +272,12 @@ def _resume(path: Path | None) -> tuple[Outcome, int, int, dict[str, Tensor] | N
         return outcome, 0, 0, None
     try:
         with safe_open(path, framework="pt") as file:
-            about = json.loads(file.metadata()["progress"])
+            metadata = json.loads(file.metadata()["progress"])
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 - not a dict
-        held(about, Saved, "progress")
-        outcome.seconds = about["seconds"]
-        outcome.history = [EpochRecord(**record) for record in about["history"]]
-        outcome.best = {best["seed"]: Best(**{**best, "order": tuple(best["order"])}) for best in about["best"]}
+        held(metadata, Saved, "progress")
+        outcome.elapsed = metadata["seconds"]
+        outcome.history = [EpochRecord(**record) for record in metadata["history"]]
+        outcome.best = {best["seed"]: Best(**{**best, "order": tuple(best["order"])}) for best in metadata["best"]}
         for name, tensor in tensors.items():
             if name.startswith("best/"):
                 _, seed, weight = name.split("/", 2)
@@ -288,8 +288,8 @@ def _resume(path: Path | None) -> tuple[Outcome, int, int, dict[str, Tensor] | N
         raise _damaged(path, error) from error
     state = {name.removeprefix("state/"): tensor for name, tensor in tensors.items() if name.startswith("state/")}
     if not state:
-        return outcome, about["group"] + 1, 0, None
-    return outcome, about["group"], about["epoch"], state
+        return outcome, metadata["group"] + 1, 0, None
+    return outcome, metadata["group"], metadata["epoch"], state
 
 
 def derived_seed(*parts: int) -> int:

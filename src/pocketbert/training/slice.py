@@ -30,7 +30,7 @@ class VocabularySlice:
         return Encoded(
             ids=self.local[encoded.ids],
             starts=encoded.starts,
-            seconds=encoded.seconds,
+            second_starts=encoded.second_starts,
             cut=encoded.cut,
             padding_id=int(self.local[encoded.padding_id]),
             pairs=encoded.pairs,

@@ -36,7 +36,7 @@ def _told(number: int) -> str:
 @register
 class MinBert(Preset):
     name: ClassVar[str] = "minbert"
-    about: ClassVar[str] = "BERT-base on SST-5 with seven settings, frozen, and fine-tuned; CFIMDB on dev"
+    description: ClassVar[str] = "BERT-base on SST-5 with seven settings, frozen, and fine-tuned; CFIMDB on dev"
 
     def rows(self, seeds: int, hub: bool) -> tuple[list[Row], list[str]]:
         model, why = stand_in(MODEL, OTHERS, hub=hub)

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
+from pocketbert.catalog import find, is_at_hand
 from pocketbert.errors import UserError
-from pocketbert.models import find, is_at_hand
 from pocketbert.report.document import Document, Published
 from pocketbert.report.wording import DASH, interval, percent
 from pocketbert.study.plan import Plan, Row
@@ -19,7 +19,7 @@ class Preset(ABC):
     """A published table."""
 
     name: ClassVar[str]
-    about: ClassVar[str]
+    description: ClassVar[str]
 
     @abstractmethod
     def rows(self, seeds: int, hub: bool) -> tuple[list[Row], list[str]]:

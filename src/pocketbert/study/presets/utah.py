@@ -42,15 +42,17 @@ DIFFERS = (
 @register
 class Utah(Preset):
     name: ClassVar[str] = "utah"
-    about: ClassVar[str] = "BERT-tiny and BERT-mini, frozen and tuned, on RTE and SST-2; hidden files, eight probes"
+    description: ClassVar[str] = (
+        "BERT-tiny and BERT-mini, frozen and tuned, on RTE and SST-2; hidden files, eight probes"
+    )
 
     def rows(self, seeds: int, hub: bool) -> tuple[list[Row], list[str]]:
         theirs = {"learning_rate": RATES, "epochs": EPOCHS, "pooling": "pooler", "schedule": "constant", "warmup": 0.0}
-        rows, said = [], []
+        rows, notes = [], []
         models = {}
         for size, (wanted, others) in MODELS.items():
             models[size], why = stand_in(wanted, others, hub=hub)
-            said += [why] if why else []
+            notes += [why] if why else []
         for task in FILES:
             for method in baselines():
                 rows.append(Row(task, method, seeds=seeds, theirs=RANDOM[task] if method == "random" else None))
@@ -62,7 +64,7 @@ class Utah(Preset):
                         name = f"{size} {how} ({rates})"
                         keep = settings is theirs
                         rows.append(Row(task, method, model, settings, name, seeds, figure, note, keep_rate=keep))
-        return rows, said
+        return rows, notes
 
     def published(self, document: Document) -> tuple[Published, ...]:
         stands = " ".join(f"{note}." for note in document.notes if "stands in" in note)

@@ -33,7 +33,7 @@ from pocketbert.tasks.task import Split
 def mnli(parts: Parts) -> dict[str, Split]:
     train = parts.read("train")
     cut = cut_split(train, {"dev": 0.1}, groups=premises(train))
-    parts.said.append(f"mnli: dev ({len(cut['dev']):,}) is cut from train by premise; test is the matched dev set")
+    parts.notes.append(f"mnli: dev ({len(cut['dev']):,}) is cut from train by premise; test is the matched dev set")
     return {**cut, "test": parts.read("validation")}
 
 

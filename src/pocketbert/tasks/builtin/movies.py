@@ -41,7 +41,7 @@ def movies(parts: Parts) -> dict[str, Split]:
         seen.add(key)
         where = place(key)
         rows["train" if where < 0.8 else "dev" if where < 0.9 else "test"].append(row)
-    parts.said.append(
+    parts.notes.append(
         f"movies: {len(texts) - len(seen)} of {len(texts):,} sentences are repeats and left out; split by "
         "a hash of "
         "the sentence. Most sentences of SST (sst2, sst5, sst2-glue) are among them: never train on one "

@@ -28,14 +28,14 @@ def qnli(parts: Parts) -> dict[str, Split]:
     if parts.has("train"):
         train = parts.read("train")
         splits = {**cut_split(train, {"dev": 0.05}, groups=passages(train)), "test": labelled}
-        parts.said.append("qnli: dev is cut from train by passage; test is GLUE's dev")
+        parts.notes.append("qnli: dev is cut from train by passage; test is GLUE's dev")
     else:
         splits = cut_split(labelled, {"test": 0.1, "dev": 0.1}, groups=passages(labelled))
         splits = {name: splits[name] for name in ("train", "dev", "test")}
-        parts.said.append("qnli: only GLUE's dev is here; train, dev and test are cut from it by passage")
+        parts.notes.append("qnli: only GLUE's dev is here; train, dev and test are cut from it by passage")
     return {**splits, "hidden": parts.read("test")}
 
 
 def passages(split: Split) -> list[str]:
     """The sentence of each pair: questions about one sentence stay on one side."""
-    return [normalise(second) for second in split.seconds or ()]
+    return [normalise(second) for second in split.second_texts or ()]

@@ -26,7 +26,7 @@ from pocketbert.tasks.task import Split
 )
 def rte(parts: Parts) -> dict[str, Split]:
     cut = cut_split(parts.read("train"), {"dev": 0.1})
-    parts.said.append(
+    parts.notes.append(
         f"rte: dev ({len(cut['dev']):,}) is cut from GLUE's train, no text on both sides; test is GLUE's "
         "dev; "
         "GLUE's test, whose labels are withheld, is the split 'hidden'"

@@ -30,5 +30,5 @@ def snli(parts: Parts) -> dict[str, Split]:
     if parts.has("validation"):
         return {"train": train, "dev": parts.read("validation"), "test": parts.read("test")}
     cut = cut_split(train, {"test": 0.1, "dev": 0.1}, groups=[normalise(text) for text in train.texts])
-    parts.said.append("snli: only a part of train is here; train, dev and test are cut from it by premise")
+    parts.notes.append("snli: only a part of train is here; train, dev and test are cut from it by premise")
     return {name: cut[name] for name in ("train", "dev", "test")}

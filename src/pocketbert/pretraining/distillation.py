@@ -26,7 +26,7 @@ from pocketbert.pretraining.corpus import Corpus, Say
 from pocketbert.pretraining.teacher import Teacher
 from pocketbert.start import weights_fingerprint
 from pocketbert.tokenizer import Tokenizer
-from pocketbert.training.batches import by_length, epoch_batches, even
+from pocketbert.training.batches import by_length, epoch_batches, round_up_to_bucket
 from pocketbert.training.loop import derived_seed
 from pocketbert.training.network import mean_pool
 
@@ -96,7 +96,7 @@ def word_means(states: Tensor, places: Tensor, numbers: Tensor, count: int) -> T
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class TeacherTargets:
     """What a teacher made of some sentences; vectors and states stay on disk."""
 
     vectors: np.ndarray  # (S, D) float16: the mean over the tokens, of length one
@@ -116,7 +116,7 @@ def ask_teacher(
     precision: str = "float32",
     device: str = "cpu",
     say: Say | None = None,
-) -> Kept:
+) -> TeacherTargets:
     """The teacher's vectors of these sentences, and of their words in `layer`; from `cache` as far as they are there.
 
     `drawn` says how the sentences were drawn (seed, length): what was drawn so before is the beginning of these.
@@ -124,13 +124,13 @@ def ask_teacher(
     encoder = teacher.model.encoder().eval().to(device)
     parts = (weights_fingerprint(encoder), teacher.tokenizer.to_json(), corpus.name, max_length, precision)
     key = hashlib.blake2b(repr((*parts, FORMAT, drawn, layer)).encode(), digest_size=12).hexdigest()
-    shelf = Shelf(cache / f"vectors-{key}", teacher.width, layer is not None)
-    if shelf.done(sentences) < len(sentences):
+    teacher_cache = TeacherCache(cache / f"vectors-{key}", teacher.width, layer is not None)
+    if teacher_cache.done(sentences) < len(sentences):
         length = min(max_length, teacher.model.config.positions)
         reader = _Reader(encoder, teacher.tokenizer, corpus, layer, length, precision, device)
-        with lock(shelf.folder, wait=6 * 3_600, say=say):
-            shelf.fill(sentences, reader, say)
-    return shelf.kept(len(sentences))
+        with lock(teacher_cache.folder, wait=6 * 3_600, say=say):
+            teacher_cache.fill(sentences, reader, say)
+    return teacher_cache.targets(len(sentences))
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +179,7 @@ class _Reader:
 
 
 @dataclass(frozen=True)
-class Shelf:
+class TeacherCache:
     """A folder of what a teacher said: files that only grow, by whole chunks."""
 
     folder: Path
@@ -195,14 +195,14 @@ class Shelf:
         done = min(len(numbers), len(sentences))
         return done if (numbers[:done] == sentences[:done]).all() else 0
 
-    def kept(self, count: int) -> Kept:
+    def targets(self, count: int) -> TeacherTargets:
         vectors = np.memmap(self.folder / "vectors", dtype="<f2", mode="r", shape=(count, self.width))
         if not self.words:
-            return Kept(vectors)
+            return TeacherTargets(vectors)
         counts = np.fromfile(self.folder / "counts", dtype="<i4", count=count)
         shape = (int(counts.sum()), self.width)
         states = np.memmap(self.folder / "states", dtype="i1", mode="r", shape=shape) if shape[0] else np.zeros(shape)
-        return Kept(vectors, counts, states)
+        return TeacherTargets(vectors, counts, states)
 
     def fill(
         self,
@@ -290,7 +290,7 @@ class Words:
 
 
 @dataclass(frozen=True, eq=False)
-class Lesson:
+class DistillationBatch:
     """A batch: one process's sentences, what the teacher made of them."""
 
     sentences: dict[str, Tensor]  # an encoder's arguments
@@ -298,21 +298,28 @@ class Lesson:
     words: Words | None
     tokens_everywhere: int = 0  # of all processes' sentences
 
-    def to(self, device: str) -> "Lesson":
+    def to(self, device: str) -> "DistillationBatch":
         sentences = {name: tensor.to(device) for name, tensor in self.sentences.items()}
         words = None if self.words is None else self.words.to(device)
-        return Lesson(sentences, self.vectors.to(device), words, self.tokens_everywhere)
+        return DistillationBatch(sentences, self.vectors.to(device), words, self.tokens_everywhere)
 
 
-class Lessons:
+class DistillationBatches:
     """Sentences of the corpus with what the teacher made of them; a batch of them for every step."""
 
     def __init__(
-        self, corpus: Corpus, sentences: np.ndarray, kept: Kept, *, batch_size: int, max_length: int, seed: int
+        self,
+        corpus: Corpus,
+        sentences: np.ndarray,
+        targets: TeacherTargets,
+        *,
+        batch_size: int,
+        max_length: int,
+        seed: int,
     ) -> None:
         self.corpus = corpus
-        self.kept = kept
-        self.width = kept.vectors.shape[1]
+        self.targets = targets
+        self.width = targets.vectors.shape[1]
         self.begins = np.asarray(corpus.starts[sentences])
         self.max_length = max_length
         self.lengths = np.minimum(np.asarray(corpus.starts[sentences + 1]) - self.begins, max_length - 2)
@@ -320,9 +327,9 @@ class Lessons:
         self.batches = len(sentences) // self.batch_size  # a pass
         self.seed = seed
         self._pass = lru_cache(maxsize=2)(self._make_pass)
-        if kept.counts is not None:
+        if targets.counts is not None:
             self._goes_on = continuing(corpus.tokenizer)
-            self._first_word = np.concatenate([[0], np.cumsum(kept.counts)])
+            self._first_word = np.concatenate([[0], np.cumsum(targets.counts)])
 
     def _make_pass(self, number: int) -> list[np.ndarray]:
         """Which sentences share a batch: those of like length."""
@@ -330,12 +337,12 @@ class Lessons:
         batches = epoch_batches(self.lengths, self.batch_size, random)
         return [rows for rows in batches if len(rows) == self.batch_size]
 
-    def batch(self, step: int, rank: int = 0, processes: int = 1) -> Lesson:
+    def batch(self, step: int, rank: int = 0, processes: int = 1) -> DistillationBatch:
         """This process's sentences of a step; the teacher's vectors of everybody's."""
         number, place = divmod(step, self.batches)
         rows = self._pass(number)[place]
         own = rows[rank::processes]
-        at = np.arange(even(int(self.lengths[rows].max()) + 2, self.max_length))
+        at = np.arange(round_up_to_bucket(int(self.lengths[rows].max()) + 2, self.max_length))
         lengths = self.lengths[own][:, None]
         special = self.corpus.tokenizer.ids
         ids = np.full((len(own), len(at)), special["[PAD]"], dtype=np.int64)
@@ -345,18 +352,18 @@ class Lessons:
         ids[np.arange(len(own)), lengths[:, 0] + 1] = special["[SEP]"]
         mask = (at < lengths + 2).astype(np.int64)
         sentences = {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask)}
-        vectors = torch.from_numpy(np.asarray(self.kept.vectors[rows], dtype=np.float32))
-        return Lesson(sentences, vectors, self._words(ids, rows, own), int((self.lengths[rows] + 2).sum()))
+        vectors = torch.from_numpy(np.asarray(self.targets.vectors[rows], dtype=np.float32))
+        return DistillationBatch(sentences, vectors, self._words(ids, rows, own), int((self.lengths[rows] + 2).sum()))
 
     def _words(self, ids: np.ndarray, rows: np.ndarray, own: np.ndarray) -> Words | None:
         """Of the sentences whose words' states were kept."""
-        counts, states = self.kept.counts, self.kept.states
+        counts, states = self.targets.counts, self.targets.states
         if counts is None or states is None:
             return None
         places, numbers, found = find_words(ids, self.lengths[own] + 2, self._goes_on)
-        kept = counts[own] > 0
-        assert (found == counts[own])[kept].all()
-        taught = np.repeat(kept, found)  # (words)
+        targets = counts[own] > 0
+        assert (found == counts[own])[targets].all()
+        taught = np.repeat(targets, found)  # (words)
         given = taught[numbers]
         again = np.cumsum(taught) - 1  # a word's number among those that are taught
         known = [states[self._first_word[row] : self._first_word[row + 1]] for row in own]
@@ -365,5 +372,5 @@ class Lessons:
             torch.from_numpy(again[numbers[given]]),
             torch.from_numpy(np.concatenate([states[:0], *known]).astype(np.float32)),
             int(counts[rows].sum()),
-            even(int(given.sum()), len(own) * self.max_length),
+            round_up_to_bucket(int(given.sum()), len(own) * self.max_length),
         )

@@ -36,7 +36,7 @@ from pocketbert.tokenizer_file import MOST_BYTES
 from pocketbert.unpickle import convert
 
 PRETRAINED = ("pocket-mini", "pocket-tiny", "minilm-l6")  # what is taken when none is named: the first at hand
-CARRIED = Path(__file__).parent / "carried"  # models inside the package, a folder each
+BUNDLED = Path(__file__).parent / "bundled"  # models inside the package, one folder each
 
 
 @dataclass(frozen=True)
@@ -115,16 +115,16 @@ def find(name: str | os.PathLike[str], *, revision: str | None = None) -> Source
 
 
 def is_at_hand(name: str) -> bool:
-    """Is there a model of this name without asking the Hub: a shape, carried, installed or imported?"""
+    """Is there a model of this name without asking the Hub: a shape, bundled, installed or imported?"""
     return any(source.name == name for source in _at_hand())
 
 
 def _at_hand() -> list[Source]:
     sources = [Source(name, config=config, origin="published shape, fresh weights") for name, config in SHAPES.items()]
-    if CARRIED.is_dir():
+    if BUNDLED.is_dir():
         sources += [
-            Source(path.name, folder=path, licence="Apache-2.0", origin="carried by pocketbert")
-            for path in sorted(CARRIED.iterdir())
+            Source(path.name, folder=path, licence="Apache-2.0", origin="bundled with pocketbert")
+            for path in sorted(BUNDLED.iterdir())
             if (path / "config.json").is_file()
         ]
     for name, package in PACKAGES.items():

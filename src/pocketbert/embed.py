@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from pocketbert.catalog import load_model, usual_model
 from pocketbert.errors import UserError
 from pocketbert.files import new_output
-from pocketbert.models import load_model, usual_model
 from pocketbert.predict import refuse_target
 from pocketbert.tasks import read_rows
 from pocketbert.tasks.columns import choose_texts
@@ -35,9 +35,9 @@ class SentenceEncoder:
         self.width = found.config.width
         self.network = Network(found.encoder(), {}, pooling or found.pooling).eval()
 
-    def __call__(self, texts: Sequence[str], seconds: Sequence[str] | None = None) -> np.ndarray:
+    def __call__(self, texts: Sequence[str], second_texts: Sequence[str] | None = None) -> np.ndarray:
         """(texts, width), float32."""
-        encoded = self.tokenizer(texts, seconds, max_length=self.max_length)
+        encoded = self.tokenizer(texts, second_texts, max_length=self.max_length)
         if not len(encoded):
             return np.zeros((0, self.width), dtype=np.float32)
         return read_all(self.network.pool, encoded)
@@ -73,7 +73,7 @@ def encode_file(
     Memory does not grow with the file.
     """
     rows = read_rows(Path(path), encoding=encoding)
-    columns, said = choose_texts(rows, text, None, pair=False)
+    columns, notes = choose_texts(rows, text, None, pair=False)
     rows = rows.narrow(*columns)
     taken = Texts(rows, columns)
     refuse_target(path, out)
@@ -89,4 +89,4 @@ def encode_file(
             done += len(chunk)
             if tick is not None:
                 tick(done)
-    return {"rows": done, "width": encoder.width, "out": str(out), "said": [*said, *taken.said()]}
+    return {"rows": done, "width": encoder.width, "out": str(out), "said": [*notes, *taken.notes()]}

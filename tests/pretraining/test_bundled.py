@@ -8,13 +8,13 @@ import torch
 from safetensors import safe_open
 
 import pocketbert as pb
+from pocketbert.catalog import BUNDLED, load_model
 from pocketbert.config import SHAPES
-from pocketbert.models import CARRIED, load_model
 from pocketbert.training.network import mean_pool
 
 from .conftest import run, write_corpus
 
-NAMES = sorted(path.parent.name for path in CARRIED.glob("*/config.json"))
+NAMES = sorted(path.parent.name for path in BUNDLED.glob("*/config.json"))
 SIZE = 25_000_000  # bytes of all of them together
 SCALED = {  # what the command on the card is given instead, so that it ends in seconds
     "--steps": "6", "--vocabulary-size": "120", "--batch-size": "4", "--teacher-sentences": "40",
@@ -23,29 +23,29 @@ SCALED = {  # what the command on the card is given instead, so that it ends in 
 
 
 def card(name: str) -> str:
-    return (CARRIED / name / "README.md").read_text(encoding="utf-8")
+    return (BUNDLED / name / "README.md").read_text(encoding="utf-8")
 
 
-def test_models_are_carried_and_they_are_small():
+def test_models_are_bundled_and_they_are_small():
     assert NAMES == ["pocket-mini", "pocket-tiny"]
-    assert sum(path.stat().st_size for path in CARRIED.rglob("*") if path.is_file()) <= SIZE
+    assert sum(path.stat().st_size for path in BUNDLED.rglob("*") if path.is_file()) <= SIZE
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_carried_model_is_what_it_says(name):
+def test_a_bundled_model_is_what_it_says(name):
     model = load_model(name)
     shape = SHAPES[name.removeprefix("pocket-")]
     assert (model.config.layers, model.config.width, model.config.heads) == (shape.layers, shape.width, shape.heads)
     assert model.tokenizer is not None
     assert len(model.tokenizer) == model.config.vocabulary
     assert model.pooling == "mean"
-    with safe_open(CARRIED / name / "model.safetensors", "pt") as file:
+    with safe_open(BUNDLED / name / "model.safetensors", "pt") as file:
         kinds = {file.get_tensor(key).dtype for key in file.keys()}  # noqa: SIM118 - not a dictionary
     assert kinds == {torch.float16}
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_carried_model_tells_words_better_than_chance(name):
+def test_a_bundled_model_tells_words_better_than_chance(name):
     told = pb.fill("this is one of the best films i have ever [MASK] .", name, top=1_000)[0]
     assert told[0].word == "seen"
     best, total = told[0].probability, sum(guess.probability for guess in told)
@@ -87,6 +87,6 @@ def test_the_command_on_the_card_runs_at_toy_scale(name, tmp_path, teacher):
         words[words.index(flag) + 1] = value
     done = run(*words, "--threads", "1", "--cache", tmp_path / "cache", environment={"POCKETBERT_HOME": str(tmp_path)})
     assert done.returncode == 0, done.stderr
-    made, carried = load_model(tmp_path / "made"), load_model(name)
-    assert (made.config.width, made.config.layers) == (carried.config.width, carried.config.layers)
-    assert made.pooling == carried.pooling
+    made, bundled = load_model(tmp_path / "made"), load_model(name)
+    assert (made.config.width, made.config.layers) == (bundled.config.width, bundled.config.layers)
+    assert made.pooling == bundled.pooling

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import torch
 
+from pocketbert.catalog import PRETRAINED, find, is_at_hand, load_model, load_pretraining
 from pocketbert.checkpoints import WeightFile
 from pocketbert.errors import UserError
-from pocketbert.models import PRETRAINED, find, is_at_hand, load_model, load_pretraining
 
 MASK = "[MASK]"
 HEAD = "cls.predictions.bias"

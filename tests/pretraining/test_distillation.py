@@ -6,11 +6,11 @@ import torch
 from torch.nn import functional as F
 
 from pocketbert.errors import UserError
-from pocketbert.pretraining import lessons as module
-from pocketbert.pretraining.lessons import (
+from pocketbert.pretraining import distillation as module
+from pocketbert.pretraining.distillation import (
     STEPS,
-    Kept,
-    Lessons,
+    DistillationBatches,
+    TeacherTargets,
     ask_teacher,
     choose_sentences,
     continuing,
@@ -105,18 +105,18 @@ def test_a_long_document_gives_no_more_than_its_share(corpus, monkeypatch):
 def test_lessons_give_a_sentence_with_its_vector(corpus, teacher, tmp_path):
     chosen = choose_sentences(corpus, 40, 40, seed=0)
     vectors = np.arange(40, dtype=np.float16)[:, None]  # a sentence's vector is its place in the list
-    lessons = Lessons(corpus, chosen, Kept(vectors), batch_size=8, max_length=40, seed=0)
+    distillation = DistillationBatches(corpus, chosen, TeacherTargets(vectors), batch_size=8, max_length=40, seed=0)
     seen = []
     for step in range(5):
-        lesson = lessons.batch(step)
-        batch, taught = lesson.sentences, lesson.vectors
+        distillation_batch = distillation.batch(step)
+        batch, taught = distillation_batch.sentences, distillation_batch.vectors
         for ids, mask, number in zip(batch["input_ids"], batch["attention_mask"], taught[:, 0].int(), strict=True):
             text = ids[mask.bool()].numpy()
             assert text[0] == corpus.tokenizer.ids["[CLS]"]
             assert text[-1] == corpus.tokenizer.ids["[SEP]"]
             assert (text[1:-1] == corpus.sentence(chosen[number])).all()
         seen += taught[:, 0].tolist()
-        halves = [lessons.batch(step, rank, 2) for rank in (0, 1)]
+        halves = [distillation.batch(step, rank, 2) for rank in (0, 1)]
         assert torch.equal(halves[1].sentences["input_ids"], batch["input_ids"][1::2])
         assert torch.equal(halves[0].vectors, taught)  # the vectors are everybody's
     assert sorted(seen) == list(range(40))
@@ -153,13 +153,15 @@ def by_hand(teacher, corpus, number, layer):
 @pytest.mark.parametrize("layer", [0, 1, 2])
 def test_states_of_words_are_those_of_the_layer(corpus, teacher, tmp_path, layer):
     chosen = choose_sentences(corpus, 50, 40, seed=0)
-    kept = ask_teacher(teacher, corpus, chosen, tmp_path, layer=layer)
+    targets = ask_teacher(teacher, corpus, chosen, tmp_path, layer=layer)
     expected = [by_hand(teacher, corpus, number, layer) for number in chosen]
-    assert kept.counts.tolist() == [len(words) for words in expected]
+    assert targets.counts.tolist() == [len(words) for words in expected]
     every = np.concatenate(expected)
     standard = (every - every.mean(axis=0)) / every.std(axis=0)
-    assert np.abs(kept.states / STEPS - np.clip(standard, -127 / STEPS, 127 / STEPS)).max() < 0.51 / STEPS + 1e-3
-    assert (np.array(kept.vectors) == np.array(ask_teacher(teacher, corpus, chosen, tmp_path / "plain").vectors)).all()
+    assert np.abs(targets.states / STEPS - np.clip(standard, -127 / STEPS, 127 / STEPS)).max() < 0.51 / STEPS + 1e-3
+    assert (
+        np.array(targets.vectors) == np.array(ask_teacher(teacher, corpus, chosen, tmp_path / "plain").vectors)
+    ).all()
 
 
 def test_sentences_in_which_the_two_see_other_words_are_left_out(corpus, teacher, tmp_path, monkeypatch):
@@ -171,8 +173,8 @@ def test_sentences_in_which_the_two_see_other_words_are_left_out(corpus, teacher
 
     monkeypatch.setattr(module, "sentence_text", altered)
     chosen = choose_sentences(corpus, 50, 40, seed=0)
-    kept = ask_teacher(teacher, corpus, chosen, tmp_path, layer=1)
-    assert ((kept.counts == 0) == (chosen % 4 < 2)).all()
+    targets = ask_teacher(teacher, corpus, chosen, tmp_path, layer=1)
+    assert ((targets.counts == 0) == (chosen % 4 < 2)).all()
     monkeypatch.setattr(module, "sentence_text", lambda *_: "sea")
     with pytest.raises(UserError, match="see the same words in hardly any sentence"):
         ask_teacher(teacher, corpus, chosen, tmp_path / "none", layer=1)
@@ -187,11 +189,11 @@ def test_what_another_process_filled_meanwhile_is_not_touched(tmp_path):
         states = [np.full((2, 4), number, dtype=np.float32) for number in sentences]
         return np.ones((len(sentences), 4), dtype=np.float32), states
 
-    shelf = module.Shelf(tmp_path, 4, words=True)
-    shelf.fill(np.arange(60), read, None)
+    teacher_cache = module.TeacherCache(tmp_path, 4, words=True)
+    teacher_cache.fill(np.arange(60), read, None)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    shelf.fill(np.arange(32), read, None)
-    shelf.fill(np.arange(60), read, None)
+    teacher_cache.fill(np.arange(32), read, None)
+    teacher_cache.fill(np.arange(60), read, None)
     assert asked == [60]
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
@@ -217,23 +219,25 @@ def test_lessons_give_each_word_its_state(corpus):
     counts = np.array([(~goes_on[corpus.sentence(number)]).sum() for number in chosen])
     counts[::5] = 0
     named = [(row, place) for row in range(40) for place in range(counts[row])]
-    kept = Kept(np.arange(40, dtype=np.float16)[:, None], counts, np.array(named, dtype=np.int8))
-    lessons = Lessons(corpus, chosen, kept, batch_size=8, max_length=40, seed=0)
+    targets = TeacherTargets(np.arange(40, dtype=np.float16)[:, None], counts, np.array(named, dtype=np.int8))
+    distillation = DistillationBatches(corpus, chosen, targets, batch_size=8, max_length=40, seed=0)
     seen = 0
     for step in range(5):
-        lesson = lessons.batch(step)
-        ids, rows = lesson.sentences["input_ids"], lesson.vectors[:, 0].int().tolist()
-        for place, number in zip(lesson.words.places.tolist(), lesson.words.numbers.tolist(), strict=True):
+        distillation_batch = distillation.batch(step)
+        ids, rows = distillation_batch.sentences["input_ids"], distillation_batch.vectors[:, 0].int().tolist()
+        for place, number in zip(
+            distillation_batch.words.places.tolist(), distillation_batch.words.numbers.tolist(), strict=True
+        ):
             row, column = divmod(place, ids.shape[1])
-            assert rows[row] == lesson.words.states[number, 0]
+            assert rows[row] == distillation_batch.words.states[number, 0]
             before = ids[row, 1 : column + 1].numpy()
-            assert (~goes_on[before]).sum() - 1 == lesson.words.states[number, 1]
-        seen += len(lesson.words.states)
-        assert lesson.words.everywhere == len(lesson.words.states)
-        halves = [lessons.batch(step, rank, 2).words for rank in (0, 1)]
+            assert (~goes_on[before]).sum() - 1 == distillation_batch.words.states[number, 1]
+        seen += len(distillation_batch.words.states)
+        assert distillation_batch.words.everywhere == len(distillation_batch.words.states)
+        halves = [distillation.batch(step, rank, 2).words for rank in (0, 1)]
         assert sum(len(half.states) for half in halves) == halves[0].everywhere == halves[1].everywhere
-        assert len(lessons.batch(step, 8, 9).words.states) == 0  # more processes than sentences
+        assert len(distillation.batch(step, 8, 9).words.states) == 0  # more processes than sentences
         assert ids.shape[1] % 3 == 0 or ids.shape[1] == 40  # a sixteenth of the longest, rounded up: few shapes
-        assert len(lesson.words.places) <= lesson.words.computed
-        assert lesson.words.computed % (8 * 40 // 16) == 0
+        assert len(distillation_batch.words.places) <= distillation_batch.words.computed
+        assert distillation_batch.words.computed % (8 * 40 // 16) == 0
     assert seen == len(named)
