@@ -27,19 +27,7 @@ TITLES = {
     "settings": "Settings and versions",
     "again": "Run it again",
 }
-FILTERS = (
-    "percent",
-    "points",
-    "probability",
-    "spread",
-    "fixed",
-    "count",
-    "short_count",
-    "size",
-    "duration",
-    "plain",
-    "clip",
-)
+FILTERS = ("percent", "points", "probability", "spread", "count", "short_count", "size", "duration", "plain", "clip")
 
 
 @functools.cache
