@@ -172,7 +172,7 @@ def _held_object(value: Any, kind: Any, name: str) -> Any:
     if not isinstance(value, dict):
         raise _Wrong(name, value, kind)
     if not _has_fields(kind):
-        return {key: _held(one, get_args(kind)[1], f"{name}, {key}") for key, one in value.items()}
+        return {key: _held(one, get_args(kind)[1], f"{name}, {quote(key)}") for key, one in value.items()}
     made = {}
     for key, declared in _hints(kind).items():
         inner = key if name == "it" else f"{name}, {key}"

@@ -96,7 +96,7 @@ def files(tmp_path_factory) -> dict[str, Path]:
     made = {"sample": sample(), "hostile": hostile(), "large": large(40, 25), "wide": wide(), "empty": bare()}
     for name, document in made.items():
         write_report(document, folder / f"{name}.html")
-    write_curve(folder / "pretraining.html", pretraining_metrics(), PretrainingSettings(size="tiny"))
+    write_curve(folder / "pretraining.html", pretraining_metrics(), PretrainingSettings(size="tiny", steps=200_000))
     return {path.stem: path for path in folder.iterdir()}
 
 

@@ -115,7 +115,7 @@ def damage(content: dict[str, Any], place: str, value: Any) -> None:
         ("rows/0/confusion", [[1]], "row 'finetune minilm-l6': the confusion of 2 labels is no table of 2 x 2"),
         ("rows/0/folders", [], "row 'finetune minilm-l6': its scores, choices and folders are not one per seed"),
         ("rows/0/per_class", {}, "row 'finetune minilm-l6': the confusion of 0 labels is no table of 0 x 0"),
-        ("tasks/0/labels", ["good", "bad"], "row 'finetune minilm-l6': its labels are not those of movies"),
+        ("tasks/0/labels", ["good", "bad"], "row 'finetune minilm-l6': its labels are not those of its task"),
         ("comparisons/0/task", "films", "'films' is not among its tasks"),
         ("mistakes/0/text", 7, "mistakes, entry 1, text: 7 is not text"),
         ("machine", [], "machine: the list [] is not an object"),

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
-from pocketbert.errors import UserError
+from pocketbert.errors import UserError, quote
 from pocketbert.files import write_json
 from pocketbert.values import FORMAT, Count, read_object
 
@@ -131,9 +131,11 @@ class RowResults:
     def __post_init__(self) -> None:
         seeds, labels = len(self.seeds), len(self.per_class)
         if {len(self.accuracy.values), len(self.chosen), len(self.folders)} != {seeds}:
-            raise UserError(f"row '{self.name}': its scores, choices and folders are not one per seed")
+            raise UserError(f"row {quote(self.name)}: its scores, choices and folders are not one per seed")
         if [len(line) for line in self.confusion] != [labels] * labels:
-            raise UserError(f"row '{self.name}': the confusion of {labels} labels is no table of {labels} x {labels}")
+            raise UserError(
+                f"row {quote(self.name)}: the confusion of {labels} labels is no table of {labels} x {labels}"
+            )
 
 
 @dataclass(frozen=True)
@@ -271,10 +273,10 @@ class Document:
         labels = {task.name: set(task.labels) for task in self.tasks}
         for task in {one.task for some in (self.rows, self.comparisons, self.mistakes) for one in some}:
             if task not in labels:
-                raise UserError(f"'{task}' is not among its tasks")
+                raise UserError(f"{quote(task)} is not among its tasks")
         for row in self.rows:
             if set(row.per_class) != labels[row.task]:
-                raise UserError(f"row '{row.name}': its labels are not those of {row.task}")
+                raise UserError(f"row {quote(row.name)}: its labels are not those of its task")
 
     def rows_of(self, task: str) -> list[RowResults]:
         """In the order of the plan."""
