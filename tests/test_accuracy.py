@@ -32,9 +32,9 @@ def study(data, tmp_path_factory):
 
 def accuracy(study, task: str, name: str) -> float:
     """Mean over seeds, in percent."""
-    row = next(row for row in study.results["rows"] if (row["task"], row["name"]) == (task, name))
-    assert row["missing"] == 0
-    return 100 * row["accuracy"]["mean"]
+    row = study.results.row(task, name)
+    assert row.missing == 0
+    return 100 * row.accuracy.mean
 
 
 def test_tfidf_reaches_80_on_sst2(study):
@@ -60,7 +60,7 @@ def test_minilm_fine_tuned_reaches_47_on_sst5(study):
 def test_minilm_fine_tuned_reaches_91_on_cfimdb_dev_and_its_test_is_refused(study, data, monkeypatch):
     monkeypatch.setenv("POCKETBERT_DATA", str(data))
     assert accuracy(study, "cfimdb", "finetune minilm-l6") >= 91
-    row = next(row for row in study.results["rows"] if row["task"] == "cfimdb")
-    assert row["split"] == "dev"
+    (row,) = study.results.rows_of("cfimdb")
+    assert row.split == "dev"
     with pytest.raises(UserError, match="placeholders"):
-        evaluate_run(load_run(study.folder / "runs" / row["folders"][0]), "cfimdb:test")
+        evaluate_run(load_run(study.folder / "runs" / row.folders[0]), "cfimdb:test")

@@ -1,5 +1,6 @@
 """Values are held against declared types: what is wrong is named, and what is right comes back."""
 
+import dataclasses
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -63,7 +64,7 @@ class Thing(TypedDict):
         ([], "damaged: it: the list [] is not an object"),
         ({"format": 1}, "damaged: files is missing"),
         ({"format": 3, "else": 3}, "made by a newer pocketbert (format 3); update this one"),
-        ({"format": 1, "files": {"a": 11}}, "damaged: files, a: 11 is not a whole number from 0 to 10"),
+        ({"format": 1, "files": {"a": 11}}, "damaged: files, 'a': 11 is not a whole number from 0 to 10"),
     ],
 )
 def test_an_object_of_another_shape_is_damaged_and_one_of_a_later_format_is_newer(tmp_path, content, says):
@@ -88,3 +89,20 @@ def test_any_value_is_held_or_refused_in_one_line(value, kind):
     except UserError as error:
         said = str(error)
     assert "\n" not in said
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    x: float
+    names: tuple[str, ...] = ()
+
+
+def test_an_object_becomes_the_dataclass_it_describes_and_defaults_may_be_missing():
+    assert held({"a": [{"x": 1, "names": ["b"]}, {"x": 2}]}, dict[str, tuple[Point, ...]], "it") == {
+        "a": (Point(1.0, ("b",)), Point(2.0))
+    }
+    assert held(None, Point | None, "it") is None
+    with pytest.raises(UserError, match="^points, entry 2, x is missing$"):
+        held([{"x": 1}, {}], tuple[Point, ...], "points")
+    with pytest.raises(UserError, match="^point, x: 'one' is not a number$"):
+        held({"x": "one"}, Point, "point")

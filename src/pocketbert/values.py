@@ -10,7 +10,7 @@ import math
 import os
 import types
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints, is_typeddict
@@ -71,7 +71,7 @@ class Entries:
 
 
 def held(value: Any, kind: Any, name: str) -> Any:
-    """The value, if it is of this kind; lists become tuples. Else an error that names it."""
+    """The value, if it is of this kind; lists become tuples, objects what dataclass they describe. Else an error."""
     try:
         return _held(value, kind, name)
     except _Wrong as wrong:
@@ -98,14 +98,19 @@ def field_names(kind: type) -> set[str]:
     return {field.name for field in fields(kind)}
 
 
-def read_object(path: str | os.PathLike[str], kind: Any) -> dict[str, Any]:
-    """A JSON file that holds an object of this kind (a TypedDict), and is of a format that we read."""
+def read_object(path: str | os.PathLike[str], kind: Any, *, outdated: str | None = None) -> Any:
+    """A JSON file that holds an object of this kind (a TypedDict or a dataclass), and is of a format that we read.
+
+    `outdated`: older formats than the newest are not read, and this is what to do about it.
+    """
     content = read_json(path)
-    if isinstance(content, dict) and type(content.get("format")) is int and content["format"] > FORMAT:
-        raise UserError(f"{path}: made by a newer pocketbert (format {shown(content['format'])}); update this one")
+    if isinstance(content, dict) and type(found := content.get("format")) is int:
+        if found > FORMAT:
+            raise UserError(f"{path}: made by a newer pocketbert (format {shown(found)}); update this one")
+        if found < FORMAT and outdated is not None:
+            raise UserError(f"{path}: made by an older pocketbert (format {shown(found)}); {outdated}")
     with within(f"{path}: damaged"):
-        held(content, kind, "it")
-    return content
+        return held(content, kind, "it")
 
 
 Format = Annotated[int, Between(1, FORMAT)]
@@ -156,24 +161,26 @@ def _held(value: Any, kind: Any, name: str) -> Any:
         if not isinstance(value, list | tuple):
             raise _Wrong(name, value, kind)
         return tuple(_held(one, inside[0], f"{name}, entry {place}") for place, one in enumerate(value, start=1))
-    if origin is dict or is_typeddict(kind):
+    if origin is dict or _has_fields(kind):
         return _held_object(value, kind, name)
     if not _plain(kind, value):
         raise _Wrong(name, value, kind)
     return float(value) if kind is float else value  # 1 and 1.0 are one setting, and one run
 
 
-def _held_object(value: Any, kind: Any, name: str) -> dict[str, Any]:
+def _held_object(value: Any, kind: Any, name: str) -> Any:
     if not isinstance(value, dict):
         raise _Wrong(name, value, kind)
-    if not is_typeddict(kind):
-        return {key: _held(one, get_args(kind)[1], f"{name}, {key}") for key, one in value.items()}
+    if not _has_fields(kind):
+        return {key: _held(one, get_args(kind)[1], f"{name}, {quote(key)}") for key, one in value.items()}
+    made = {}
     for key, declared in _hints(kind).items():
+        inner = key if name == "it" else f"{name}, {key}"
         if key in value:
-            _held(value[key], declared, key if name == "it" else f"{name}, {key}")
-        elif key in kind.__required_keys__:
-            raise UserError(f"{key if name == 'it' else f'{name}, {key}'} is missing")
-    return value
+            made[key] = _held(value[key], declared, inner)
+        elif key in _required(kind):
+            raise UserError(f"{inner} is missing")
+    return value if is_typeddict(kind) else kind(**made)
 
 
 def _one_of(value: Any, kind: Any, name: str) -> Any:
@@ -202,7 +209,11 @@ def _plain(kind: Any, value: Any) -> bool:
         return isinstance(value, int) and not isinstance(value, bool)
     if kind is str:
         return isinstance(value, str) and is_text(value)
-    return isinstance(value, dict if origin is dict or is_typeddict(kind) else kind)
+    return isinstance(value, dict if origin is dict or _has_fields(kind) else kind)
+
+
+def _has_fields(kind: Any) -> bool:
+    return is_typeddict(kind) or is_dataclass(kind)
 
 
 def is_text(value: str) -> bool:
@@ -242,3 +253,11 @@ def _number(value: float) -> str:
 @cache
 def _hints(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind, include_extras=True)
+
+
+@cache
+def _required(kind: Any) -> frozenset[str]:
+    if is_typeddict(kind):
+        return frozenset(kind.__required_keys__)
+    bare = (field for field in fields(kind) if field.default is MISSING and field.default_factory is MISSING)
+    return frozenset(field.name for field in bare)

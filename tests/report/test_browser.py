@@ -2,12 +2,15 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pocketbert.pretraining.card import write_curve
+from pocketbert.pretraining.settings import PretrainingSettings
 from pocketbert.report import write_report
 
-from .sample import hostile, large, sample, wide
+from .sample import bare, hostile, large, sample, wide
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 if CHROMIUM is None:
@@ -90,10 +93,22 @@ def browser(tmp_path_factory):
 @pytest.fixture(scope="module")
 def files(tmp_path_factory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("reports")
-    made = {"sample": sample(), "hostile": hostile(), "large": large(40, 25), "wide": wide(), "empty": {}}
+    made = {"sample": sample(), "hostile": hostile(), "large": large(40, 25), "wide": wide(), "empty": bare()}
     for name, document in made.items():
         write_report(document, folder / f"{name}.html")
-    return {name: folder / f"{name}.html" for name in made}
+    write_curve(folder / "pretraining.html", pretraining_metrics(), PretrainingSettings(size="tiny", steps=200_000))
+    return {path.stem: path for path in folder.iterdir()}
+
+
+def pretraining_metrics() -> dict[str, Any]:
+    names = ("held_words", "cosine", "similarity", "states")
+    shares = ("held_words_accuracy", "held_next_sentence_accuracy")
+    curve = [
+        {"step": step, **dict.fromkeys(names, 9.0 - step / 30000), **dict.fromkeys(shares, step / 400000)}
+        for step in range(1_000, 200_001, 1_000)
+    ]
+    baseline = {"words": 6.6, "words_accuracy": 0.04, "next_sentence_accuracy": 0.5}
+    return {"curve": curve, "baseline": baseline, "steps": 200_000}
 
 
 @pytest.fixture
@@ -105,7 +120,7 @@ def page(browser):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", ["sample", "hostile", "large", "wide", "empty"])
+@pytest.mark.parametrize("name", ["sample", "hostile", "large", "wide", "empty", "pretraining"])
 def test_the_report_opens_offline_fits_its_window_and_cuts_nothing_off(page, files, name, width, scheme):
     asked, said = [], []
     page.on("request", lambda request: asked.append(request.url))
@@ -124,7 +139,7 @@ def test_the_report_opens_offline_fits_its_window_and_cuts_nothing_off(page, fil
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", ["sample", "large"])
+@pytest.mark.parametrize("name", ["sample", "large", "pretraining"])
 def test_no_two_texts_of_a_chart_are_in_one_place(page, files, name, width):
     page.set_viewport_size({"width": width, "height": 800})
     page.goto(files[name].as_uri())

@@ -245,6 +245,6 @@ def test_a_leak_through_two_steps_is_noticed(model, tmp_path):
 
 def test_a_study_of_tables_takes_starts_from_python(task, model, tmp_path):
     study = Study(task, table=rows(model), out=tmp_path / "study").run(workers=2)
-    assert [row["name"] for row in study.results["rows"]] == ["a", "b"]
-    assert not study.results["failures"]
-    assert pb.load_run(tmp_path / "study" / "runs" / study.results["rows"][1]["folders"][0]).metadata["ancestry"]
+    assert [row.name for row in study.results.rows] == ["a", "b"]
+    assert not study.results.failures
+    assert pb.load_run(tmp_path / "study" / "runs" / study.results.rows[1].folders[0]).metadata["ancestry"]

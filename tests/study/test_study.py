@@ -19,6 +19,7 @@ import pocketbert as pb
 from pocketbert.errors import UserError
 from pocketbert.locks import lock
 from pocketbert.manifest import write_manifest
+from pocketbert.report import read_document
 from pocketbert.study import Row
 from pocketbert.study.pool import Event, Worker
 from pocketbert.study.store import Store
@@ -42,16 +43,16 @@ def test_a_study_ends_with_a_table_a_verdict_and_a_report(done):
     assert "has the highest accuracy" in out
     assert f"report: {folder / 'report.html'}" in err
     assert "[8/8]" in err
-    results = json.loads((folder / "study.json").read_text())
-    assert [row["name"] for row in results["rows"]] == ["random", "majority", "tfidf", "frozen small", "finetune small"]
-    for row in results["rows"]:
-        assert row["accuracy"]["low"] <= row["accuracy"]["mean"] <= row["accuracy"]["high"]
-        told = [json.loads((folder / "runs" / run / "metrics.json").read_text()) for run in row["folders"]]
-        assert row["dev"]["mean"] == pytest.approx(np.mean([one["scores"]["dev"]["accuracy"] for one in told]))
-        assert row["dev"]["low"] <= row["dev"]["mean"] <= row["dev"]["high"]
-        assert row["cost"]["peak_memory_bytes"] > 0
-    assert len(results["comparisons"]) == 3 + 6  # contenders among themselves, and each against both ways to guess
-    assert all(one["effect"] >= 0 for one in results["comparisons"])
+    results = read_document(folder / "study.json")
+    assert [row.name for row in results.rows] == ["random", "majority", "tfidf", "frozen small", "finetune small"]
+    for row in results.rows:
+        assert row.accuracy.low <= row.accuracy.mean <= row.accuracy.high
+        told = [json.loads((folder / "runs" / run / "metrics.json").read_text()) for run in row.folders]
+        assert row.dev.mean == pytest.approx(np.mean([one["scores"]["dev"]["accuracy"] for one in told]))
+        assert row.dev.low <= row.dev.mean <= row.dev.high
+        assert row.cost.peak_memory_bytes > 0
+    assert len(results.comparisons) == 3 + 6  # contenders among themselves, and each against both ways to guess
+    assert all(one.effect >= 0 for one in results.comparisons)
     assert "finetune small" in (folder / "table.md").read_text()
     assert "<html" in (folder / "report.html").read_text()
     assert len(list(csv.DictReader((folder / "results.csv").read_text().splitlines()))) == 8
@@ -74,8 +75,8 @@ def test_a_small_run_is_not_said_to_need_the_memory_of_a_larger_one_before_it(tm
         out = tmp_path / models
         arguments = ["--methods", "scratch", "--epochs", "1", "--seeds", "1", "--workers", "1", "--out", out]
         run("study", path, "--models", models, *arguments, home=tmp_path / "home")
-        rows = json.loads((out / "study.json").read_text())["rows"]
-        return next(row["cost"]["peak_memory_bytes"] for row in rows if row["name"] == "scratch tiny")
+        rows = read_document(out / "study.json").rows
+        return next(row.cost.peak_memory_bytes for row in rows if row.name == "scratch tiny")
 
     assert memory_of_tiny("mini,tiny") < 1.1 * memory_of_tiny("tiny")
 
@@ -239,7 +240,7 @@ def test_a_worker_that_is_killed_is_replaced_and_its_run_done_again(task, tmp_pa
     common = {"models": ["tiny"], "methods": ["scratch"], "seeds": 1, "settings": {"epochs": 3}}
     killed = pb.Study(task, **common, out=tmp_path / "killed").run(workers=1, watch=watch)
     assert said.count("again") == 2
-    assert not killed.results["failures"]
+    assert not killed.results.failures
     monkeypatch.undo()
     pb.Study(task, **common, out=tmp_path / "calm").run(workers=1)
     assert numbers_of(tmp_path / "killed") == numbers_of(tmp_path / "calm")
@@ -251,14 +252,14 @@ def test_a_run_that_fails_is_reported_and_the_others_are_finished(task, model, t
     pb.save_model(wild, tmp_path / "wild", pb.load_tokenizer(model))
     rows = [Row("toy", "tfidf"), Row("toy", "finetune", str(tmp_path / "wild"), {"epochs": 1}, "wild", 1)]
     study = pb.Study(task, table=rows, out=tmp_path / "study").run(workers=1)
-    assert [failure["run"].split("-seed")[0] for failure in study.results["failures"]] == ["toy-finetune-wild"]
-    assert "diverged at learning rate" in study.results["failures"][0]["error"]
-    assert [row["name"] for row in study.results["rows"]] == ["tfidf"]
+    assert [failure.run.split("-seed")[0] for failure in study.results.failures] == ["toy-finetune-wild"]
+    assert "diverged at learning rate" in study.results.failures[0].error
+    assert [row.name for row in study.results.rows] == ["tfidf"]
     missing = Row("toy", "scratch", "tiny", {"vocabulary": str(tmp_path / "no.txt")}, "lost", 1)
     study = pb.Study(task, table=[rows[0], missing], out=tmp_path / "study").run(workers=1)
-    assert [failure["run"].split("-seed")[0] for failure in study.results["failures"]] == ["toy-scratch-tiny"]
-    assert "no.txt" in study.results["failures"][0]["error"]
-    assert [row["name"] for row in study.results["rows"]] == ["tfidf"]
+    assert [failure.run.split("-seed")[0] for failure in study.results.failures] == ["toy-scratch-tiny"]
+    assert "no.txt" in study.results.failures[0].error
+    assert [row.name for row in study.results.rows] == ["tfidf"]
 
 
 def test_a_rate_that_the_first_seed_chose_is_kept_by_the_others(task, tmp_path):
@@ -271,7 +272,7 @@ def test_a_rate_that_the_first_seed_chose_is_kept_by_the_others(task, tmp_path):
     store = Store(tmp_path / "study")
     chosen = store.chosen_rate(before.runs[0].folder)
     assert chosen in rates
-    assert study.results["rows"][0]["seeds"] == [0, 1, 2]
+    assert study.results.rows[0].seeds == (0, 1, 2)
     assert [store.load(run).settings.rates for run in before.runs] == [rates, (chosen,), (chosen,)]
     assert [run.key for run in study.plan().runs] == [run.key for run in before.runs]
 
@@ -281,9 +282,9 @@ def test_a_rate_that_nobody_chose_is_a_failure_of_all_seeds(task, tmp_path):
     rows = [Row("toy", "random", seeds=2, keep_rate=True)]  # has no rate: nothing to keep
     rows += [Row("toy", "scratch", "tiny", settings, "lost", 2, keep_rate=True)]
     study = pb.Study(task, table=rows, out=tmp_path / "study").run(workers=1)
-    assert ["no.txt" in failure["error"] for failure in study.results["failures"]] == [True, False]
-    assert "the run that it needs failed" in study.results["failures"][1]["error"]
-    assert [row["name"] for row in study.results["rows"]] == ["random"]
+    assert ["no.txt" in failure.error for failure in study.results.failures] == [True, False]
+    assert "the run that it needs failed" in study.results.failures[1].error
+    assert [row.name for row in study.results.rows] == ["random"]
     study.plan()
 
 
@@ -337,16 +338,16 @@ def test_labels_may_hold_anything_a_line_can_and_cannot(tmp_path, task):
     study = pb.Study(dataclasses.replace(task, labels=labels), methods=["random"], seeds=1, out=tmp_path / "study").run(
         1
     )
-    for row in study.results["rows"]:
-        counted = sum(row["confusion"][i][i] for i in range(2)) / sum(map(sum, row["confusion"]))
-        assert row["accuracy"]["mean"] == pytest.approx(counted)
+    for row in study.results.rows:
+        counted = sum(row.confusion[i][i] for i in range(2)) / sum(map(sum, row.confusion))
+        assert row.accuracy.mean == pytest.approx(counted)
 
 
 def test_modules_in_the_folder_one_is_in_are_not_run(tmp_path, task, monkeypatch):
     (tmp_path / "queue.py").write_text("raise SystemExit('a stranger's queue')")
     monkeypatch.chdir(tmp_path)
     study = pb.Study(task, methods=["random"], seeds=1, out=tmp_path / "study").run(1)
-    assert not study.results["failures"]
+    assert not study.results.failures
 
 
 def test_threads_end_with_the_study(task, tmp_path):
@@ -390,12 +391,11 @@ def test_from_a_file_of_ones_own_to_a_report_in_one_command(tmp_path):
     assert "'Comment'" in err
     assert "'Rating'" in err
     assert "mixed" in err
-    results = json.loads((tmp_path / "study" / "study.json").read_text())
-    task = results["tasks"][0]
-    assert sorted(task["labels"]) == ["bad", "good", "mixed"]
-    assert sum(task["rows"].values()) == 500
-    assert sum(split["mixed"] for split in task["balance"].values()) == 9
-    assert any("mixed" in warning for warning in task["warnings"])
+    task = read_document(tmp_path / "study" / "study.json").tasks[0]
+    assert sorted(task.labels) == ["bad", "good", "mixed"]
+    assert sum(task.rows.values()) == 500
+    assert sum(split["mixed"] for split in task.balance.values()) == 9
+    assert any("mixed" in warning for warning in task.warnings)
     assert "scratch tiny" in out
     report = (tmp_path / "study" / "report.html").read_text()
     assert "caf&eacute;" in report or "café" in report

@@ -178,22 +178,22 @@ def _show_plan(study: "Study", plan: "Plan", workers: str | None, as_json: bool)
 def _show(study: "Study", as_json: bool) -> None:
     from pocketbert.study import tables
 
-    results = study.results
+    document = study.results
     if as_json:
-        print_json(results)
+        print_json(document.to_dict())
     else:
-        for task in results["tasks"]:
-            columns, lines = tables.table_rows(results, task["name"])
+        for task in document.tasks:
+            columns, lines = tables.table_rows(document, task.name)
             if lines:
                 print_table(columns, lines, title=tables.title(task))
-        for published in results.get("published", []):
-            print_table(published["columns"], published["rows"], title=published["title"])
-            say(f"What differs: {published['differs']}")
-        for sentence in results["verdicts"]:
+        for published in document.published:
+            print_table(published.columns, published.rows, title=published.title)
+            say(f"What differs: {published.differs}")
+        for sentence in document.verdicts:
             print(f"  {sentence}")
-    for failure in results["failures"]:
-        say(f"failed: {failure['run']}: {failure['error'].strip().splitlines()[-1]}")
+    for failure in document.failures:
+        say(f"failed: {failure.run}: {failure.reason}")
     say(f"\nreport: {study.folder / 'report.html'}")
-    if results["failures"]:
-        say(f"error: {len(results['failures'])} runs failed; the same command again tries them once more")
+    if document.failures:
+        say(f"error: {len(document.failures)} runs failed; the same command again tries them once more")
         raise typer.Exit(2)

@@ -1,5 +1,6 @@
 """What a person reads about a pretrained model: the card (README.md) and the curve (report.html)."""
 
+import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import fields, replace
@@ -10,7 +11,9 @@ from markupsafe import Markup
 
 from pocketbert.files import write_text
 from pocketbert.pretraining.settings import PretrainingSettings
-from pocketbert.report.svg import Scale, tag, ticks
+from pocketbert.report.charts import Line, Lines, curves
+from pocketbert.report.page import page
+from pocketbert.report.svg import around, tag
 
 FLAGS = {"next_sentence": "nsp", "fields": "field"}  # where the command line says it in another word
 NOT_FLAGS = ("device", "threads")  # the machine's, not the model's
@@ -126,53 +129,30 @@ def _held_out(metrics: dict[str, Any]) -> list[str]:
 
 # -- the curve -------------------------------------------------------------------------------------------------------
 
-STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 50rem; margin: 2rem auto; padding: 0 1rem }
-:root { color-scheme: light dark }
-svg { width: 100%; height: auto } .line { fill: none; stroke: currentColor; stroke-width: 2 }
-.grid { stroke: currentColor; opacity: .2 } .base { stroke: currentColor; stroke-dasharray: 5 4; opacity: .7 }
-text { fill: currentColor; font-size: 13px }
-"""
-
 
 def write_curve(path: Path, metrics: dict[str, Any], settings: PretrainingSettings) -> None:
     """One page: each measured loss over the steps, held-out words beside the baseline."""
     curve, baseline = metrics["curve"], metrics["baseline"]
     charts = [
         ("Held-out words: loss (dashed: word frequencies)", "held_words", baseline["words"]),
-        ("Held-out words: share right", "held_words_accuracy", baseline["words_accuracy"]),
-        ("Held-out next sentence: share right", "held_next_sentence_accuracy", baseline["next_sentence_accuracy"]),
+        ("Held-out words: share right, %", "held_words_accuracy", baseline["words_accuracy"]),
+        ("Held-out next sentence: share right, %", "held_next_sentence_accuracy", baseline["next_sentence_accuracy"]),
         ("Teacher: cosine distance", "cosine", None),
         ("Teacher: squared difference of similarities", "similarity", None),
         ("Teacher: cosine distance of words' states", "states", None),
     ]
     drawn = [
-        Markup("{}{}").format(tag("h2", title), _chart([(row["step"], row[name]) for row in curve], level))
-        for title, name, level in charts
+        _card(title, [(row["step"], row[name]) for row in curve], reference, share=name.endswith("accuracy"))
+        for title, name, reference in charts
         if curve and curve[-1][name]
     ]
     title = f"Pretraining {settings.size}: {metrics['steps']:,} steps"
-    page = Markup(
-        '<!doctype html><html lang="en"><meta charset="utf-8">'
-        "<title>{0}</title><style>{1}</style><h1>{0}</h1>{2}</html>\n"
-    ).format(title, Markup(STYLE), Markup("").join(drawn))
-    write_text(path, str(page))
+    body = tag("header", tag("h1", title)) + tag("main", tag("div", *drawn, class_="cards"))
+    write_text(path, page(title, body))
 
 
-def _chart(points: list[tuple[float, float]], level: float | None) -> Markup:
-    values = [value for _, value in points] + ([] if level is None else [level])
-    spare = 0.05 * (max(values) - min(values)) or 0.01
-    low, high = min(values) - spare, max(values) + spare
-    x = Scale(0.0, points[-1][0], 60.0, 700.0)
-    y = Scale(low, high, 230.0, 10.0)
-    marks = []
-    for value in ticks(low, high):
-        marks.append(tag("line", class_="grid", x1=60, x2=700, y1=y(value), y2=y(value)))
-        marks.append(tag("text", f"{value:.3g}", x=54, y=y(value) + 4, text_anchor="end"))
-    for step in ticks(0.0, points[-1][0]):
-        marks.append(tag("text", f"{step:,.0f}", x=x(step), y=250, text_anchor="middle"))
-    if level is not None:
-        marks.append(tag("line", class_="base", x1=60, x2=700, y1=y(level), y2=y(level)))
-    places = " ".join(f"{x(step):.1f},{y(value):.1f}" for step, value in points)
-    marks.append(tag("polyline", class_="line", points=places))
-    return tag("svg", *marks, viewBox="0 0 710 260", role="img")
+def _card(title: str, line: Line, reference: float | None, *, share: bool) -> Markup:
+    values = [value for _, value in line] + ([] if reference is None else [reference])
+    span = around(values, least=0.01, inside=(0.0, 1.0 if share else math.inf), about=4)
+    chart = curves(Lines([line]), span=span, label=title, share=share, unit="step", reference=reference)
+    return tag("article", tag("figure", tag("figcaption", title), chart), class_="card")

@@ -5,17 +5,18 @@ and dots are needed, and small drawings with a view box, about as wide as a phon
 stand above the marks, not at their left: on a phone there is no room for a left.
 """
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
+from pocketbert.report.document import Bin, ComparisonResult, RowResults
 from pocketbert.report.svg import Scale, across, around, tag, ticks
-from pocketbert.report.wording import count, duration, fixed, interval, number, percent, points, shorten
+from pocketbert.report.wording import count, duration, fixed, interval, percent, points, shorten
 
 WIDE, HIGH = 320, 200  # a small drawing; its plot is inside these margins:
 LEFT, RIGHT, TOP, BOTTOM = 34, 12, 12, 34
 ROW = 46  # height of a row of the dot chart
-LEVEL = 0.05  # p below it is a difference
 MOST_SEEDS = 100  # strokes in a row of it; many are drawn fainter, so that they show where they are dense
 MOST_LINES = 20  # thin lines in a chart of learning curves; more are a blot
 TIMES = (0.001, 0.01, 0.1, 1, 10, 60, 600, 3600, 36000, 360000)  # seconds, and between them:
@@ -23,22 +24,22 @@ MORE_TIMES = (0.003, 0.03, 0.3, 3, 30, 180, 1800, 10800, 108000)
 MOST_PLACES = 60  # points along a line; more cannot be seen
 
 Line = list[tuple[float, float]]
+Ranked = tuple[int, RowResults]  # a row and its number in the table
 
 
-def accuracy_of(row: dict[str, Any], key: str = "mean") -> float | None:
-    return number((row.get("accuracy") or {}).get(key))
+@dataclass(frozen=True)
+class Lines:
+    """Learning curves: those of the chosen rates, those of the others, and the places of the chosen epochs."""
+
+    chosen: list[Line]
+    others: list[Line] = field(default_factory=list)
+    marks: Line = field(default_factory=list)
 
 
-def _seeds(row: dict[str, Any]) -> list[float]:
-    values = (row.get("accuracy") or {}).get("values") or []
-    return [known for value in values if (known := number(value)) is not None]
-
-
-def dots(rows: list[dict[str, Any]], *, label: str) -> Markup:
-    """One dot a row with its 95 % interval and a small mark for each seed; a line where the majority baseline is."""
-    rows = [row for row in rows if accuracy_of(row) is not None]
-    ends = [accuracy_of(row, key) for row in rows for key in ("mean", "low", "high")]
-    values = [end for end in ends if end is not None] + [seed for row in rows for seed in _seeds(row)]
+def dots(rows: Sequence[Ranked], *, label: str) -> Markup:
+    """One dot per row with its 95 % interval and a small mark for each seed; a line where the majority baseline is."""
+    scores = [row.accuracy for _, row in rows]
+    values = [value for score in scores for value in (score.mean, score.low, score.high, *score.values)]
     low, high = around(values, least=0.04, inside=(0.0, 1.0))
     place = Scale(low, high, 0.05, 0.95)
     top, bottom = 26, 26 + ROW * len(rows)
@@ -48,69 +49,52 @@ def dots(rows: list[dict[str, Any]], *, label: str) -> Markup:
         parts.append(tag("line", class_="grid", x1=x, x2=x, y1=top, y2=bottom))
         parts.append(tag("text", percent(tick, _digits(low, high)), x=x, y=bottom + 17, text_anchor="middle"))
     parts.append(tag("text", "accuracy, %", x="50%", y=bottom + 36, text_anchor="middle"))
-    fixed = [row for row in rows if row.get("guesses") and row.get("deterministic")]
-    majority = accuracy_of(fixed[0]) if fixed else None
+    majority = next((row.accuracy.mean for _, row in rows if row.guesses and row.deterministic), None)
     if majority is not None:
         share = place(majority)
         anchor = "start" if share < 0.5 else "end"
         parts.append(tag("line", class_="reference", x1=across(share), x2=across(share), y1=top - 6, y2=bottom))
         text = "always the commonest label"
         parts.append(tag("text", text, class_="reference", x=across(share), y=top - 11, text_anchor=anchor))
-    for index, row in enumerate(rows):
-        parts.append(_dot(row, place, top + ROW * index))
+    for index, (number, row) in enumerate(rows):
+        parts.append(_dot(number, row, place, top + ROW * index))
     return tag("svg", *parts, class_="chart wide", width="100%", height=bottom + 44, role="img", aria_label=label)
 
 
-def _dot(row: dict[str, Any], place: Scale, top: float) -> Markup:
-    mean, low, high = (accuracy_of(row, key) for key in ("mean", "low", "high"))
-    assert mean is not None
-    middle = top + 32
-    name = str(row.get("name"))
-    parts = [tag("title", f"{row.get('number')}. {name}: {percent(mean)} % (95 %: {interval(low, high)})")]
-    shown = f"{row.get('number')}. {shorten(name, 30)}"
-    parts.append(tag("text", shown, class_="name", x=0, y=top + 18))
-    parts.append(tag("text", percent(mean), class_="value", x="100%", y=top + 18, text_anchor="end"))
-    if low is not None and high is not None:
-        parts.append(
-            tag("line", class_="interval", x1=across(place(low)), x2=across(place(high)), y1=middle, y2=middle)
-        )
-        for end in (low, high):
-            x = across(place(end))
-            parts.append(tag("line", class_="end", x1=x, x2=x, y1=middle - 4, y2=middle + 4))
-    seeds = _seeds(row)[:MOST_SEEDS]
-    for seed in seeds:
-        x = across(place(seed))
-        parts.append(tag("line", class_="seed", x1=x, x2=x, y1=middle - 8, y2=middle + 8))
-    parts.append(tag("circle", class_="mean", cx=across(place(mean)), cy=middle, r=5))
-    kind = "baseline" if row.get("baseline") else "ours"
+def _dot(number: int, row: RowResults, place: Scale, top: float) -> Markup:
+    score, middle = row.accuracy, top + 32
+    told = f"{number}. {row.name}: {percent(score.mean)} % (95 %: {interval(score.low, score.high)})"
+    ends = [across(place(end)) for end in (score.low, score.high)]
+    parts = [
+        tag("title", told),
+        tag("text", f"{number}. {shorten(row.name, 30)}", class_="name", x=0, y=top + 18),
+        tag("text", percent(score.mean), class_="value", x="100%", y=top + 18, text_anchor="end"),
+        tag("line", class_="interval", x1=ends[0], x2=ends[1], y1=middle, y2=middle),
+    ]
+    parts += [tag("line", class_="end", x1=x, x2=x, y1=middle - 4, y2=middle + 4) for x in ends]
+    seeds = [across(place(value)) for value in score.values[:MOST_SEEDS]]
+    parts += [tag("line", class_="seed", x1=x, x2=x, y1=middle - 8, y2=middle + 8) for x in seeds]
+    parts.append(tag("circle", class_="mean", cx=across(place(score.mean)), cy=middle, r=5))
+    kind = "baseline" if row.baseline else "ours"
     return tag("g", *parts, class_=f"{kind} many" if len(seeds) > MOST_LINES else kind)
 
 
-def is_clear(comparison: dict[str, Any]) -> bool:
-    """Whether a difference was shown: by p after the correction, as the sentences say; else by the interval alone."""
-    corrected, low, high = (number(comparison.get(key)) for key in ("corrected", "low", "high"))
-    if corrected is not None:
-        return corrected < LEVEL
-    return low is not None and high is not None and (low > 0 or high < 0)
-
-
-def strip(comparison: dict[str, Any], span: tuple[float, float]) -> Markup:
+def strip(pair: ComparisonResult, span: tuple[float, float]) -> Markup:
     """One comparison as an interval beside the line of no difference; an arrow where it goes on outside the drawing."""
-    effect, low, high = (number(comparison.get(key)) for key in ("effect", "low", "high"))
     place = Scale(*span, 0.05, 0.95)
-    zero = across(place(0))
-    parts = [tag("line", class_="zero", x1=zero, x2=zero, y1=0, y2=22)]
-    clear = " clear" if is_clear(comparison) else ""
-    if low is not None and high is not None:
-        x1, x2 = across(place(low)), across(place(high))
-        parts.append(tag("line", class_=f"interval{clear}", x1=x1, x2=x2, y1=11, y2=11))
-    if effect is not None and effect > span[1]:
+    zero, low, high = (across(place(end)) for end in (0, pair.low, pair.high))
+    clear = " clear" if pair.significant else ""
+    parts = [
+        tag("line", class_="zero", x1=zero, x2=zero, y1=0, y2=22),
+        tag("line", class_=f"interval{clear}", x1=low, x2=high, y1=11, y2=11),
+    ]
+    if pair.effect > span[1]:
         parts.append(tag("text", "▸", class_="arrow", x="100%", y=16, text_anchor="end"))
-    elif effect is not None and effect < span[0]:
+    elif pair.effect < span[0]:
         parts.append(tag("text", "◂", class_="arrow", x=0, y=16))
-    elif effect is not None:
-        parts.append(tag("circle", class_=f"mean{clear}", cx=across(place(effect)), cy=11, r=4))
-    told = f"{points(effect)} points, from {points(low)} to {points(high)}"
+    else:
+        parts.append(tag("circle", class_=f"mean{clear}", cx=across(place(pair.effect)), cy=11, r=4))
+    told = f"{points(pair.effect)} points, from {points(pair.low)} to {points(pair.high)}"
     return tag("svg", *parts, class_="chart strip", width="100%", height=22, role="img", aria_label=told)
 
 
@@ -157,32 +141,42 @@ def mean_line(lines: list[Line]) -> Line:
 
 
 def curves(
-    chosen: list[Line], others: list[Line], *, span: tuple[float, float], label: str, share: bool, marks: Line
+    lines: Lines,
+    *,
+    span: tuple[float, float],
+    label: str,
+    share: bool,
+    unit: str = "epoch",
+    reference: float | None = None,
 ) -> Markup:
-    """A thin line a seed, a thick one for their mean. `others` are rates of a grid that were not chosen: fainter.
+    """A thin line per seed, a thick one for their mean; fainter ones for rates of a grid that were not chosen.
 
-    `span` is shared by the charts of a task, so that they can be compared by eye; `marks` are the chosen epochs.
+    `span` is shared by the charts of a task, so that they can be compared by eye; `reference` is a level to beat.
     """
-    epochs = [epoch for line in chosen + others for epoch, _ in line]
-    x = Scale(min(epochs), max(epochs), LEFT + 4, WIDE - RIGHT - 4)
+    chosen, others = lines.chosen, lines.others
+    times = [time for line in chosen + others for time, _ in line]
+    first, last = min(times), max(times)
+    x = Scale(first, last, LEFT + 4, WIDE - RIGHT - 4)
     y = Scale(*span, HIGH - BOTTOM, TOP)
-    whole = [tick for tick in ticks(min(epochs), max(epochs), 6) if tick == round(tick)] or [epochs[0]]
+    whole = [tick for tick in ticks(first, last, 6 if last < 1000 else 3) if tick == round(tick)] or [times[0]]
     shares = _digits(*span)
     digits = 0 if span[1] - span[0] >= 4 else 1 if span[1] - span[0] > 0.3 else 2
     parts = _frame(
         [(x(tick), count(tick)) for tick in whole],
         [(y(tick), percent(tick, shares) if share else fixed(tick, digits)) for tick in ticks(*span, 4)],
-        "epoch",
+        unit,
     )
+    if reference is not None:
+        parts.append(tag("line", class_="reference", x1=LEFT, x2=WIDE - RIGHT, y1=y(reference), y2=y(reference)))
     parts += [_path(line, x, y, "other") for line in others[: max(0, MOST_LINES - len(chosen))] if line]
     parts += [_path(line, x, y, "seed") for line in chosen[:MOST_LINES] if line]
     if len(chosen) > 1 and (mean := mean_line(chosen)):
         parts.append(_path(mean, x, y, "mean"))
-    parts += [tag("circle", class_="chosen", cx=x(a), cy=y(b), r=3) for a, b in marks[:MOST_LINES]]
+    parts += [tag("circle", class_="chosen", cx=x(a), cy=y(b), r=3) for a, b in lines.marks[:MOST_LINES]]
     return _small(parts, label)
 
 
-def reliability(bins: list[dict[str, Any]], *, label: str) -> Markup:
+def reliability(bins: Sequence[Bin], *, label: str) -> Markup:
     """How sure the model was against how often it was right; on the diagonal both agree. Area is the share of rows."""
     high = 230
     x, y = Scale(0, 1, LEFT, WIDE - RIGHT), Scale(0, 1, high - BOTTOM, TOP)
@@ -195,53 +189,44 @@ def reliability(bins: list[dict[str, Any]], *, label: str) -> Markup:
     )
     parts.append(tag("line", class_="diagonal", x1=x(0), y1=y(0), x2=x(1), y2=y(1)))
     for each in bins:
-        sure, right, share = (number(each.get(key)) for key in ("confidence", "accuracy", "share"))
-        if sure is None or right is None or share == 0 or each.get("rows") == 0:
-            continue
-        title = f"{percent(sure)} % sure, {percent(right)} % right ({count(each.get('rows'))} rows)"
-        radius = 2 + 8 * max(0.0, min(1.0, share or 0.0)) ** 0.5
+        sure, right = each.confidence, each.accuracy
+        title = f"{percent(sure)} % sure, {percent(right)} % right ({count(each.rows)} rows)"
         gap = tag("line", class_="gap", x1=x(sure), x2=x(sure), y1=y(sure), y2=y(right))
-        dot = tag("circle", class_="mean", cx=x(sure), cy=y(right), r=radius)
+        dot = tag("circle", class_="mean", cx=x(sure), cy=y(right), r=2 + 8 * max(0.0, min(1.0, each.share)) ** 0.5)
         parts.append(tag("g", tag("title", title), gap, dot))
     return _small(parts, label, high=high)
 
 
-def cost(rows: list[dict[str, Any]], *, label: str) -> Markup:
+def cost(rows: Sequence[Ranked], *, label: str) -> Markup:
     """Accuracy against the time of a run, on a logarithmic axis. Dots carry the numbers of the table's rows."""
-    known: list[tuple[dict[str, Any], float, float]] = []
-    for row in rows:
-        seconds, mean = number((row.get("cost") or {}).get("seconds")), accuracy_of(row)
-        if seconds is not None and seconds > 0 and mean is not None:
-            known.append((row, seconds, mean))
     high = 250
-    times = [seconds for _, seconds, _ in known]
+    times = [row.cost.seconds for _, row in rows]
     x = Scale(min(times) / 1.6, max(times) * 1.6, LEFT, WIDE - RIGHT, log=True)
-    values = [end for row, _, mean in known for end in (mean, accuracy_of(row, "low"), accuracy_of(row, "high"))]
-    span = around([value for value in values if value is not None], least=0.04, inside=(0.0, 1.0))
+    scores = [row.accuracy for _, row in rows]
+    ends = [end for score in scores for end in (score.mean, score.low, score.high)]
+    span = around(ends, least=0.04, inside=(0.0, 1.0))
     y = Scale(*span, high - BOTTOM, TOP)
     parts = _frame(
         [(x(tick), _brief(tick)) for tick in time_ticks(x.low, x.high)],
         [(y(tick), percent(tick, _digits(*span))) for tick in ticks(*span, 6)],
-        "time of a run, on a logarithmic axis",
+        "time per run, on a logarithmic axis",
         high=high,
     )
-    taken = [(x(seconds) - 5, y(mean) - 5, x(seconds) + 5, y(mean) + 5) for _, seconds, mean in known]
-    for row, seconds, mean in known:
-        across_, up = x(seconds), y(mean)
-        title = f"{row.get('number')}. {row.get('name')}: {percent(mean)} %, {duration(seconds)}"
-        inside = [tag("title", title)]
-        low, top = accuracy_of(row, "low"), accuracy_of(row, "high")
-        if low is not None and top is not None:
-            inside.append(tag("line", class_="interval", x1=across_, x2=across_, y1=y(low), y2=y(top)))
-        inside.append(tag("circle", class_="mean", cx=across_, cy=up, r=4))
-        text = str(row.get("number"))
-        found = _free(across_, up, 7 * len(text), taken, high)
+    places = [(x(row.cost.seconds), y(row.accuracy.mean)) for _, row in rows]
+    taken = [(right - 5, up - 5, right + 5, up + 5) for right, up in places]
+    for (number, row), (right, up) in zip(rows, places, strict=True):
+        score = row.accuracy
+        inside = [
+            tag("title", f"{number}. {row.name}: {percent(score.mean)} %, {duration(row.cost.seconds)}"),
+            tag("line", class_="interval", x1=right, x2=right, y1=y(score.low), y2=y(score.high)),
+            tag("circle", class_="mean", cx=right, cy=up, r=4),
+        ]
+        found = _free(right, up, 7 * len(str(number)), taken, high)
         if found is not None:
             taken.append(found)
-            inside.append(
-                tag("text", text, class_="name", x=(found[0] + found[2]) / 2, y=found[3] - 2, text_anchor="middle")
-            )
-        parts.append(tag("g", *inside, class_="baseline" if row.get("baseline") else "ours"))
+            middle = (found[0] + found[2]) / 2
+            inside.append(tag("text", str(number), class_="name", x=middle, y=found[3] - 2, text_anchor="middle"))
+        parts.append(tag("g", *inside, class_="baseline" if row.baseline else "ours"))
     return _small(parts, label, high=high)
 
 

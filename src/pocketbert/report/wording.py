@@ -1,123 +1,103 @@
-"""Numbers as people write them. What is not known, or is no number, becomes a dash: never "nan" and never a zero."""
+"""Numbers and lists as people write them. What is not known becomes a dash, never a zero."""
 
-import math
 import unicodedata
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 DASH = "–"
 MINUS = "−"
 
 
-def number(value: Any) -> float | None:
-    """A finite number, or None. Booleans are answers, not numbers."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        plain = float(value)
-    except OverflowError:
-        return None
-    return plain if math.isfinite(plain) else None
+class MeanAndStd(Protocol):
+    """A figure over seeds."""
+
+    @property
+    def mean(self) -> float | None: ...
+    @property
+    def std(self) -> float | None: ...
 
 
-def fixed(value: Any, digits: int = 2) -> str:
-    known = number(value)
-    if known is None:
+def fixed(value: float | None, digits: int = 2) -> str:
+    if value is None:
         return DASH
-    written = f"{known:,.{digits}f}"
+    written = f"{value:,.{digits}f}"
     if float(written.replace(",", "")) == 0:
         written = written.lstrip("-")
     return written.replace("-", MINUS)
 
 
-def percent(value: Any, digits: int = 1) -> str:
+def percent(value: float | None, digits: int = 1) -> str:
     """A share as per cent, without the sign: the head of the column has it."""
-    known = number(value)
-    return DASH if known is None else fixed(100 * known, digits)
+    return DASH if value is None else fixed(100 * value, digits)
 
 
-def points(value: Any, digits: int = 1) -> str:
+def points(value: float, digits: int = 1) -> str:
     """A difference of two shares in percentage points, with its sign."""
-    known = number(value)
-    if known is None:
-        return DASH
-    written = percent(known, digits)
-    return f"+{written}" if known > 0 and written.strip("0.") else written
+    written = percent(value, digits)
+    return f"+{written}" if value > 0 and written.strip("0.") else written
 
 
-def probability(value: Any) -> str:
+def probability(value: float) -> str:
     """A p-value. Smaller than 0.001 is all that can be meant by more zeros."""
-    known = number(value)
-    if known is None:
-        return DASH
-    return "< 0.001" if known < 0.001 else fixed(known, 3)
+    return "< 0.001" if value < 0.001 else fixed(value, 3)
 
 
-def spread(score: Any, digits: int = 1, scale: float = 100) -> str:
+def spread(score: MeanAndStd, digits: int = 1, scale: float = 100) -> str:
     """`81.2 ± 0.4`, or `81.2` where one seed says nothing about the spread."""
-    if not isinstance(score, dict) or (mean := number(score.get("mean"))) is None:
+    if score.mean is None:
         return DASH
-    std = number(score.get("std"))
-    written = fixed(scale * mean, digits)
-    return written if std is None else f"{written} ± {fixed(scale * std, digits)}"
+    written = fixed(scale * score.mean, digits)
+    return written if score.std is None else f"{written} ± {fixed(scale * score.std, digits)}"
 
 
-def interval(low: Any, high: Any) -> str:
-    if number(low) is None or number(high) is None:
-        return DASH
+def interval(low: float, high: float) -> str:
     return f"{percent(low)} to {percent(high)}"
 
 
-def count(value: Any) -> str:
+def count(value: float | None) -> str:
     return fixed(value, 0)
 
 
-def short_count(value: Any) -> str:
+def short_count(value: float) -> str:
     """4,386,178 is `4.39 M`: in a table of costs the size is what matters."""
-    known = number(value)
-    if known is None:
-        return DASH
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(known) >= size:
-            return f"{known / size:.3g} {letter}" if abs(known) < 999.5 * size else f"{known / size:,.0f} {letter}"
-    return count(known)
+        if abs(value) >= size:
+            return f"{value / size:.3g} {letter}" if abs(value) < 999.5 * size else f"{value / size:,.0f} {letter}"
+    return count(value)
 
 
-def size(value: Any) -> str:
-    known = number(value)
-    if known is None:
-        return DASH
-    if known >= 1e9:
-        return f"{known / 1e9:.1f} GB"
-    return f"{known / 1e6:.0f} MB" if known >= 1e6 else f"{known / 1e3:.0f} kB"
+def size(value: float) -> str:
+    if value >= 1e9:
+        return f"{value / 1e9:.1f} GB"
+    return f"{value / 1e6:.0f} MB" if value >= 1e6 else f"{value / 1e3:.0f} kB"
 
 
-def duration(value: Any) -> str:
-    """Seconds as a person says them: `0.04 s`, `41 s`, `3 min 34 s`, `2 h 05 min`."""
-    known = number(value)
-    if known is None:
-        return DASH
-    if known < 59.5:
-        return f"{known:.2f} s" if known < 1 else f"{known:.1f} s" if known < 9.95 else f"{known:.0f} s"
-    if known < 3570:
-        whole = round(known)
+def duration(seconds: float) -> str:
+    """As a person says it: `0.04 s`, `41 s`, `3 min 34 s`, `2 h 05 min`."""
+    if seconds < 59.5:
+        return f"{seconds:.2f} s" if seconds < 1 else f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
+    if seconds < 3570:
+        whole = round(seconds)
         return f"{whole // 60} min {whole % 60:02d} s"
-    minutes = round(known / 60)
+    minutes = round(seconds / 60)
     return f"{minutes // 60:,} h {minutes % 60:02d} min"
 
 
+def listing(parts: Sequence[str], most: int = 4) -> str:
+    """`a`, `a and b`, `a, b and c`; of very many the first, and how many more."""
+    shown = [*parts[:most], *([f"{len(parts) - most} more"] if len(parts) > most else [])]
+    return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]
+
+
 def plain(value: Any) -> str:
-    """A setting or a version: whatever was in the document, on one line."""
+    """A setting or a version, whatever it is, on one line."""
     if value is None:
         return DASH
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.6g}"
-    if isinstance(value, list | tuple):
-        return ", ".join(plain(item) for item in value)
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {plain(item)}" for key, item in value.items())
-    return str(value)
+    return ", ".join(map(plain, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def width(character: str) -> float:
@@ -147,7 +127,6 @@ def shorten(text: str, room: float) -> str:
     return f"{text[:start].rstrip()}…{text[end:].lstrip()}"
 
 
-def clip(text: Any, most: int = 600) -> str:
+def clip(text: str, most: int = 600) -> str:
     """The beginning of a long text; for texts that wrap."""
-    text = str(text)
     return text if len(text) <= most else f"{text[:most].rstrip()}…"

@@ -1,10 +1,10 @@
-"""From finished runs to numbers: one plain document that the tables, the report and study.json are made of."""
+"""From finished runs to numbers: the document that the tables, the report and study.json are made of."""
 
 import itertools
 import os
 import platform
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from importlib import metadata
 from typing import Any
 
@@ -12,291 +12,286 @@ import numpy as np
 
 from pocketbert import __version__
 from pocketbert.methods import get_method
+from pocketbert.report.document import (
+    Bin,
+    Chosen,
+    ClassScores,
+    ComparisonResult,
+    Cost,
+    Curve,
+    Document,
+    Failure,
+    Machine,
+    Mistake,
+    RowResults,
+    Score,
+    Spread,
+    TaskSummary,
+)
 from pocketbert.study import statistics
 from pocketbert.study.plan import Plan, PlannedRun, Row
 from pocketbert.study.store import Store
+from pocketbert.study.verdict import verdict
 from pocketbert.tasks import Split, Task
 
 RULE = (
     "the epoch and the learning rate with the best dev accuracy (ties: the earlier epoch, then the rate listed first); "
     "the test split is scored once, after that choice"
 )
-MISTAKES = 5  # of each task, that are shown
+MISTAKES = 5  # of each row, that are shown
 VERSIONS = ("torch", "tokenizers", "safetensors", "numpy", "scipy", "scikit-learn")
-SCORES = ("macro_f1", "mcc", "calibration_error", "loss")
 
 
-def gather(plan: Plan, store: Store, failures: Sequence[tuple[PlannedRun, str]] = ()) -> dict[str, Any]:
+@dataclass(frozen=True, eq=False)
+class _Scored:
+    """A row's finished runs, read: one entry per seed in each list."""
+
+    row: Row
+    runs: list[PlannedRun]
+    metrics: list[dict[str, Any]]
+    split: Split  # with labels
+    probabilities: list[np.ndarray]  # (examples, labels)
+    right: np.ndarray  # (seeds, examples)
+    right_on_dev: np.ndarray | None
+    temperatures: list[float]
+
+
+def gather(
+    plan: Plan,
+    store: Store,
+    failures: Sequence[tuple[PlannedRun, str]],
+    *,
+    name: str,
+    preset: str | None,
+    again: str | None,
+    workers: int | str,
+) -> Document:
     """Everything the finished runs of a plan say."""
-    rows, mistakes, comparisons, verdicts = [], [], [], []
-    for name, task in plan.tasks.items():
-        split = task.scored_name
-        right: dict[str, np.ndarray] = {}
-        of_task = []
-        for number, row in enumerate(plan.rows):
-            if row.task != name:
-                continue
-            runs = [run for run in plan.of_row(number) if store.finished(run)]
-            if not runs:
-                continue
-            about, correct, confident = _row(row, runs, store, task, split)
-            of_task.append(about)
-            right[row.name] = correct
-            mistakes += confident
-        once = {about["name"] for about in of_task if about["deterministic"]}
-        pairs = _compare(right, once, {about["name"] for about in of_task if about["guesses"]})
-        compared = [_comparison(name, *both, result, right) for both, result in pairs.items()]
-        lost = [run for run, _ in failures if run.task == name]
+    rows: list[RowResults] = []
+    mistakes: list[Mistake] = []
+    comparisons: list[ComparisonResult] = []
+    verdicts: list[str] = []
+    for task in plan.tasks.values():
+        scored = [
+            _read(row, runs, store, task)
+            for number, row in enumerate(plan.rows)
+            if row.task == task.name and (runs := [run for run in plan.of_row(number) if store.finished(run)])
+        ]
+        of_task = [_row(one, task) for one in scored]
+        compared = _compare(of_task, [one.right for one in scored])
+        lost = sum(run.task == task.name for run, _ in failures)
         if lost:
-            verdicts.append(f"On {name}, {len(lost)} runs failed; they are not in these numbers.")
-        verdicts += verdict(task, split, of_task, compared, several=len(plan.tasks) > 1)
+            verdicts.append(f"On {task.name}, {lost} runs failed; they are not in these numbers.")
+        if of_task:
+            first, *others = verdict(of_task, compared)
+            verdicts += [f"On {task.name}, {first}" if len(plan.tasks) > 1 else first, *others]
+        else:
+            verdicts.append(f"{task.name}: no run is finished yet.")
         rows += of_task
         comparisons += compared
-    return {
-        "format": 1,
-        "pocketbert": __version__,
-        "verdicts": verdicts,
-        "rule": RULE,
-        "tasks": [about_task(task, plan) for task in plan.tasks.values()],
-        "rows": rows,
-        "comparisons": comparisons,
-        "mistakes": mistakes,
-        "failures": [{"run": run.folder, "error": error} for run, error in failures],
-        "said": list(plan.notes),
-        "versions": {"python": platform.python_version()} | {name: metadata.version(name) for name in VERSIONS},
-        "machine": {"system": platform.system(), "processor": platform.machine(), "cores": os.cpu_count()},
-    }
+        mistakes += [mistake for one in scored if not one.row.baseline for mistake in _mistakes(one, task.labels)]
+    return Document(
+        pocketbert=__version__,
+        name=name,
+        preset=preset,
+        again=again,
+        workers=workers,
+        seconds=sum(len(row.seeds) * row.cost.seconds for row in rows),
+        verdicts=tuple(verdicts),
+        rule=RULE,
+        tasks=tuple(_summary(task, plan) for task in plan.tasks.values()),
+        rows=tuple(rows),
+        comparisons=tuple(comparisons),
+        mistakes=tuple(mistakes),
+        failures=tuple(Failure(run.folder, error) for run, error in failures),
+        notes=tuple(plan.notes),
+        versions={"python": platform.python_version()} | {name: metadata.version(name) for name in VERSIONS},
+        machine=Machine(platform.system(), platform.machine(), os.cpu_count()),
+    )
 
 
-def _compare(
-    right: dict[str, np.ndarray], once: set[str], guesses: set[str]
-) -> dict[tuple[str, str], statistics.Comparison]:
-    """Two families, each corrected for its own size: contenders among themselves, and each of them against guessing.
-
-    Otherwise the price of asking "is it better than a coin?" would be paid by the questions a person has.
-    """
-    contenders = [name for name in right if name not in guesses]
-    among = list(itertools.combinations(contenders, 2))
-    against = [(name, guess) for name in contenders for guess in right if guess in guesses]
-    return {**statistics.compare_all(right, once, among), **statistics.compare_all(right, once, against)}
-
-
-def _row(
-    row: Row, runs: list[PlannedRun], store: Store, task: Task, split: str
-) -> tuple[dict[str, Any], np.ndarray, list[dict[str, Any]]]:
-    """A table row from its runs: (what it says, right or wrong for each seed and text, its most certain mistakes)."""
-    texts = task.split(split)
-    labels = texts.labels
-    assert labels is not None
-    right, right_dev, metrics, temperatures = [], [], [], []
-    pooled = np.zeros((len(labels), len(task.labels)))
-    reliability = []
+def _read(row: Row, runs: list[PlannedRun], store: Store, task: Task) -> _Scored:
+    split, dev = task.scored_name, task.splits.get("dev")
+    dev_labels = dev.labels if dev is not None and len(dev) else None
+    metrics, probabilities, right, right_on_dev, temperatures = [], [], [], [], []
     for run in runs:
         found = store.load(run)
-        probabilities, predicted = found.predictions(split)
-        right.append(predicted == labels)
         metrics.append(found.metrics)
-        pooled += probabilities / len(runs)
-        reliability.append((probabilities, labels))
-        dev = task.splits.get("dev")
-        if dev is not None and dev.labels is not None and len(dev):
-            told, predicted_dev = found.predictions("dev")
-            temperatures.append(statistics.temperature(told, dev.labels))
-            right_dev.append(predicted_dev == dev.labels)
-    correct = np.array(right)
+        for_split, predicted = found.predictions(split)
+        probabilities.append(for_split)
+        right.append(predicted == task.split(split).labels)
+        if dev_labels is not None:
+            for_dev, predicted = found.predictions("dev")
+            right_on_dev.append(predicted == dev_labels)
+            temperatures.append(statistics.temperature(for_dev, dev_labels))
+    on_dev = None if dev_labels is None else np.array(right_on_dev)
+    return _Scored(row, runs, metrics, task.split(split), probabilities, np.array(right), on_dev, temperatures)
+
+
+def _row(scored: _Scored, task: Task) -> RowResults:
+    row, runs, metrics = scored.row, scored.runs, scored.metrics
+    method, split = get_method(row.method), task.scored_name
     scores = [one["scores"][split] for one in metrics]
-    deterministic = not get_method(row.method).seeded
-    estimate = statistics.estimate(correct, deterministic=deterministic)
-    matrix = np.sum([score["confusion"] for score in scores], axis=0)
-    classes = statistics.per_class(matrix)
     costs = [one["cost"] for one in metrics]
-    on_dev = statistics.estimate(np.array(right_dev), deterministic=deterministic) if right_dev else None
-    speeds = [cost["examples_per_second"] for cost in costs if cost["examples_per_second"]]
-    about = {
-        "task": row.task,
-        "name": row.name,
-        "model": row.model,
-        "method": row.method,
-        "baseline": row.baseline,
-        "guesses": not get_method(row.method).reads_texts,
-        "deterministic": deterministic,
-        "seeds": [run.settings.seed for run in runs],
-        "missing": row.seeds - len(runs),
-        "split": split,
-        "accuracy": {**vars(estimate), "values": correct.mean(axis=1).tolist()},
-        **{name: _spread([score[name] for score in scores]) for name in SCORES},
-        "temperature": {"mean": _mean(temperatures)},
-        "per_class": {
-            name: {**one, "support": one["support"] / len(runs)} for name, one in zip(task.labels, classes, strict=True)
-        },
-        "confusion": matrix.tolist(),
-        "reliability": statistics.reliability(
-            np.concatenate([one for one, _ in reliability]), np.concatenate([one for _, one in reliability])
+    matrix = np.sum([score["confusion"] for score in scores], axis=0)
+    classes = zip(task.labels, statistics.per_class(matrix), strict=True)
+    labels = np.tile(_labels(scored.split), len(runs))
+    bins = statistics.reliability(np.concatenate(scored.probabilities), labels)
+    settings = runs[0].settings.to_dict()
+    return RowResults(
+        task=row.task,
+        name=row.name,
+        model=row.model,
+        method=row.method,
+        baseline=row.baseline,
+        guesses=not method.reads_texts,
+        deterministic=not method.seeded,
+        seeds=tuple(run.settings.seed for run in runs),
+        missing=row.seeds - len(runs),
+        split=split,
+        accuracy=_score(scored.right, deterministic=not method.seeded),
+        macro_f1=_spread(score["macro_f1"] for score in scores),
+        mcc=_spread(score["mcc"] for score in scores),
+        calibration_error=_spread(score["calibration_error"] for score in scores),
+        loss=_spread(score["loss"] for score in scores),
+        temperature=Spread(_mean(scored.temperatures)),
+        dev=None if scored.right_on_dev is None else _score(scored.right_on_dev, deterministic=not method.seeded),
+        per_class={name: ClassScores(**{**one, "support": one["support"] / len(runs)}) for name, one in classes},
+        confusion=tuple(map(tuple, matrix.tolist())),
+        reliability=tuple(Bin(one["confidence"], one["accuracy"], one["share"], int(one["rows"])) for one in bins),
+        curves=tuple(curve for one in metrics for curve in _curves(one["history"])),
+        chosen=tuple(Chosen(run.settings.seed, **one["best"]) for run, one in zip(runs, metrics, strict=True)),
+        trials=max(one["trials"] for one in metrics),
+        truncated=max(score.get("truncated", 0) for score in scores),
+        cost=Cost(
+            seconds=float(np.mean([cost["seconds"] for cost in costs])),
+            peak_memory_bytes=max(cost["peak_memory_bytes"] for cost in costs),
+            trained_parameters=max(cost["trained_parameters"] for cost in costs),
+            examples_per_second=_mean([cost["examples_per_second"] for cost in costs if cost["examples_per_second"]]),
         ),
-        "curves": [curve for one in metrics for curve in _curves(one["history"])],
-        "chosen": [{"seed": run.settings.seed, **one["best"]} for run, one in zip(runs, metrics, strict=True)],
-        "dev": None if on_dev is None else vars(on_dev),
-        "trials": max(one["trials"] for one in metrics),
-        "truncated": max(score.get("truncated", 0) for score in scores),
-        "cost": {
-            "seconds": _mean([cost["seconds"] for cost in costs]),
-            "peak_memory_bytes": max(cost["peak_memory_bytes"] for cost in costs),
-            "trained_parameters": max(cost["trained_parameters"] for cost in costs),
-            "examples_per_second": _mean(speeds),
-        },
-        "settings": {name: value for name, value in runs[0].settings.to_dict().items() if name != "seed"},
-        "folders": [run.folder for run in runs],
-        "theirs": row.theirs,
-        "note": row.note,
-    }
-    return about, correct, [] if row.baseline else _mistakes(row, texts, task.labels, pooled, correct)
+        settings={name: value for name, value in settings.items() if name != "seed"},
+        folders=tuple(run.folder for run in runs),
+        theirs=row.theirs,
+        note=row.note,
+    )
 
 
-def _mistakes(
-    row: Row, texts: Split, names: tuple[str, ...], pooled: np.ndarray, correct: np.ndarray
-) -> list[dict[str, Any]]:
-    """The texts a row was most certain about, and wrong: often the label is what is wrong."""
-    assert texts.labels is not None
-    wrong = np.flatnonzero(pooled.argmax(axis=1) != texts.labels)
-    worst = wrong[np.argsort(-pooled[wrong].max(axis=1), kind="stable")][:MISTAKES]
-    seeds = len(correct)
+def _score(right: np.ndarray, *, deterministic: bool) -> Score:
+    found = statistics.estimate(right, deterministic=deterministic)
+    return Score(**vars(found), values=tuple(right.mean(axis=1).tolist()))
+
+
+def _spread(values: Iterable[float]) -> Spread:
+    """Mean, and standard deviation over seeds where there are several."""
+    known = list(values)
+    return Spread(_mean(known), float(np.std(known, ddof=1)) if len(known) > 1 else None)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return float(np.mean(values)) if values else None
+
+
+def _labels(split: Split) -> np.ndarray:
+    assert split.labels is not None
+    return split.labels
+
+
+def _curves(history: list[dict[str, Any]]) -> list[Curve]:
+    """One curve per seed and rate."""
+    records: dict[tuple[int, float], list[dict[str, Any]]] = {}
+    for record in history:
+        records.setdefault((record["seed"], record["rate"]), []).append(record)
     return [
-        {
-            "task": row.task,
-            "row": row.name,
-            "text": texts.texts[place],
-            "second": None if texts.second_texts is None else texts.second_texts[place],
-            "label": names[texts.labels[place]],
-            "prediction": names[int(pooled[place].argmax())],
-            "probability": float(pooled[place].max()),
-            "wrong": f"{seeds - int(correct[:, place].sum())} of {seeds} seeds",
-        }
+        Curve(seed, rate, *(tuple(one[key] for one in some) for key in ("epoch", "loss", "dev_accuracy")))
+        for (seed, rate), some in records.items()
+    ]
+
+
+def _mistakes(scored: _Scored, names: tuple[str, ...]) -> list[Mistake]:
+    """The texts a row was most certain about, and wrong: often the label is what is wrong."""
+    split, labels, seeds = scored.split, _labels(scored.split), len(scored.runs)
+    pooled = np.sum([one / seeds for one in scored.probabilities], axis=0)
+    wrong = np.flatnonzero(pooled.argmax(axis=1) != labels)
+    worst = wrong[np.argsort(-pooled[wrong].max(axis=1), kind="stable")][:MISTAKES]
+    return [
+        Mistake(
+            task=scored.row.task,
+            row=scored.row.name,
+            text=split.texts[place],
+            second_text=None if split.second_texts is None else split.second_texts[place],
+            label=names[labels[place]],
+            prediction=names[int(pooled[place].argmax())],
+            probability=float(pooled[place].max()),
+            wrong=f"{seeds - int(scored.right[:, place].sum())} of {seeds} seeds",
+        )
         for place in worst.tolist()
     ]
 
 
-def _curves(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One curve a seed and rate."""
-    curves: dict[tuple[int, float], dict[str, Any]] = {}
-    for record in history:
-        curve = curves.setdefault(
-            (record["seed"], record["rate"]),
-            {"seed": record["seed"], "learning_rate": record["rate"], "epochs": [], "loss": [], "dev_accuracy": []},
-        )
-        curve["epochs"].append(record["epoch"])
-        curve["loss"].append(record["loss"])
-        curve["dev_accuracy"].append(record["dev_accuracy"])
-    return list(curves.values())
+def _compare(rows: Sequence[RowResults], right: Sequence[np.ndarray]) -> list[ComparisonResult]:
+    """Two families, each corrected for its own size: contenders among themselves, and each of them against guessing.
 
-
-def _mean(values: Sequence[float]) -> float | None:
-    return float(np.mean(values)) if len(values) else None
-
-
-def _spread(values: Sequence[float]) -> dict[str, float | None]:
-    """Mean, and standard deviation over seeds where there are several."""
-    return {"mean": _mean(values), "std": float(np.std(values, ddof=1)) if len(values) > 1 else None}
+    Otherwise the price of asking "is it better than a coin?" would be paid by the questions a person has.
+    """
+    by_name = {row.name: one for row, one in zip(rows, right, strict=True)}
+    deterministic = {row.name for row in rows if row.deterministic}
+    contenders = [row.name for row in rows if not row.guesses]
+    among = list(itertools.combinations(contenders, 2))
+    against = [(name, row.name) for name in contenders for row in rows if row.guesses]
+    pairs = {
+        **statistics.compare_all(by_name, deterministic, among),
+        **statistics.compare_all(by_name, deterministic, against),
+    }
+    return [_comparison(rows[0].task, *names, found, by_name) for names, found in pairs.items()]
 
 
 def _comparison(
-    task: str, first: str, second: str, result: statistics.Comparison, right: dict[str, np.ndarray]
-) -> dict[str, Any]:
+    task: str, first: str, second: str, found: statistics.Comparison, right: dict[str, np.ndarray]
+) -> ComparisonResult:
     """Two rows, the better one first. Two single runs also have an exact test."""
-    if result.effect < 0:
-        result = replace(result, effect=-result.effect, low=-result.high, high=-result.low)
+    if found.effect < 0:
+        found = replace(found, effect=-found.effect, low=-found.high, high=-found.low)
         first, second = second, first
+    assert found.corrected is not None
     single = len(right[first]) == len(right[second]) == 1
-    return {
-        "task": task,
-        "first": first,
-        "second": second,
-        **vars(result),
-        "mcnemar": statistics.mcnemar(right[first][0], right[second][0]) if single else None,
-        "sentence": statistics.words(first, second, result),
-    }
+    return ComparisonResult(
+        task=task,
+        first=first,
+        second=second,
+        effect=found.effect,
+        low=found.low,
+        high=found.high,
+        p_value=found.p,
+        corrected=found.corrected,
+        significant=found.corrected < statistics.LEVEL,
+        detectable=found.smallest,
+        freedom=found.freedom,
+        example_noise=found.example_noise,
+        seed_noise=found.seed_noise,
+        seeds=found.seeds,
+        examples=found.examples,
+        counts_seeds=found.counts_seeds,
+        mcnemar=statistics.mcnemar(right[first][0], right[second][0]) if single else None,
+        sentence=statistics.words(first, second, found),
+    )
 
 
-def about_task(task: Task, plan: Plan) -> dict[str, Any]:
+def _summary(task: Task, plan: Plan) -> TaskSummary:
     """What was learnt from and scored on, with everything there is to say about the data."""
-    rows = [number for number, row in enumerate(plan.rows) if row.task == task.name]
-    checks = [plan.checks[number] for number in rows]
+    checks = [check for row, check in zip(plan.rows, plan.checks, strict=True) if row.task == task.name]
     exact = [check for check in checks if any(split.tokens["unit"] == "tokens" for split in check.splits.values())]
     first = (exact or checks)[0]
-    return {
-        "name": task.name,
-        "labels": list(task.labels),
-        "pair": task.pair,
-        "rows": {name: len(split) for name, split in task.splits.items()},
-        "balance": {name: split.balance for name, split in first.splits.items() if split.labelled},
-        "tokens": {name: split.tokens for name, split in first.splits.items()},
-        "scored": task.scored_name,
-        "refused": {name: split.reason for name, split in task.splits.items() if not split.labelled},
-        "licence": task.licence,
-        "origin": task.origin,
-        "said": list(task.notes),
-        "warnings": list(dict.fromkeys(warning for check in exact or checks for warning in check.warnings)),
-        "errors": [],
-    }
-
-
-def verdict(
-    task: Task, split: str, rows: list[dict[str, Any]], comparisons: list[dict[str, Any]], *, several: bool
-) -> list[str]:
-    """What a person wants to know first, in words: which is best, what it surely beats, would a baseline do?"""
-    if not rows:
-        return [f"{task.name}: no run is finished yet."]
-    best = max(rows, key=lambda row: row["accuracy"]["mean"])
-    score = best["accuracy"]
-    where = f"On {task.name}, " if several else ""
-    chosen = ""
-    if split != "test":
-        chosen = ", on dev: there are no test labels to score"
-        chosen += "" if best["baseline"] else ", and dev also chose its epoch"
-    sentences = [
-        f"{where}{best['name']} has the highest accuracy: {100 * score['mean']:.1f} % "
-        f"({100 * score['low']:.1f} to {100 * score['high']:.1f}){chosen}."
-    ]
-    contenders = [row["name"] for row in rows if not row["guesses"]]
-    sentences += _against(best["name"], contenders, comparisons, "It")
-    plain = [row for row in rows if row["baseline"] and row["name"] in contenders]
-    if plain and best not in plain:
-        name = max(plain, key=lambda row: row["accuracy"]["mean"])["name"]
-        rest = [other for other in contenders if other not in (name, best["name"])]
-        sentences += _against(name, rest, comparisons, f"The baseline {name}")
-    unsure = any(one["corrected"] >= statistics.LEVEL for one in comparisons)
-    if unsure and any(1 < len(row["seeds"]) < 5 for row in rows):
-        sentences.append("Five seeds or more would show smaller differences.")
-    if any(not row["accuracy"]["counts_seeds"] for row in rows):
-        sentences.append("Some rows have one seed: their intervals say nothing about other seeds.")
-    return sentences
-
-
-def _against(name: str, others: list[str], comparisons: list[dict[str, Any]], subject: str) -> list[str]:
-    """One row against others, in at most three sentences: it beats, is beaten by, cannot be told apart from."""
-    beats: list[str] = []
-    beaten: list[str] = []
-    even: list[str] = []
-    missed: list[float] = []  # how large a difference could have been, and not be seen
-    for one in comparisons:
-        if name not in (one["first"], one["second"]):
-            continue
-        other = one["second"] if one["first"] == name else one["first"]
-        if other not in others:
-            continue
-        if one["corrected"] < statistics.LEVEL:
-            text = statistics.effect_in_words(one["effect"], one["low"], one["high"])
-            (beats if one["first"] == name else beaten).append(f"{other} by {text}")
-        else:
-            even.append(other)
-            missed.append(one["smallest"])
-    sentences = [f"{subject} beats {_listing(beats)}."] if beats else []
-    sentences += [f"{subject} is beaten by {_listing(beaten)}."] if beaten else []
-    if even:
-        told = statistics.missed_in_words(missed)
-        sentences.append(f"{subject} cannot be told apart here from {_listing(even)}: {told}.")
-    return sentences
-
-
-def _listing(parts: list[str]) -> str:
-    shown = parts[:4] + ([f"{len(parts) - 4} more"] if len(parts) > 4 else [])
-    return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]
+    return TaskSummary(
+        name=task.name,
+        labels=task.labels,
+        pair=task.pair,
+        rows={name: len(split) for name, split in task.splits.items()},
+        balance={name: split.balance for name, split in first.splits.items() if split.labelled},
+        tokens={name: split.tokens for name, split in first.splits.items()},
+        refused={name: split.reason for name, split in task.splits.items() if not split.labelled},
+        scored=task.scored_name,
+        licence=task.licence,
+        origin=task.origin,
+        notes=tuple(task.notes),
+        warnings=tuple(dict.fromkeys(warning for check in exact or checks for warning in check.warnings)),
+    )

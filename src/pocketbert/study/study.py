@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pocketbert.errors import UserError
-from pocketbert.files import write_json, write_text
+from pocketbert.files import write_text
 from pocketbert.methods import get_method
 from pocketbert.paths import require_regular_file
-from pocketbert.report import write_report
+from pocketbert.report import Document, write_document, write_report
 from pocketbert.study import tables
 from pocketbert.study.plan import Plan, PlannedRun, Row, Seeds, choose_rows, make_plan, refuse_unread, refuse_wrong
 from pocketbert.study.pool import Event, Pool, Watch
@@ -95,7 +95,7 @@ class Study:
         self.name = name or preset or "-".join(self.tasks)
         self.folder = Path(out) if out is not None else Path("studies") / self._folder_name()
         self.again = again
-        self.results: dict[str, Any] = {}
+        self._document: Document | None = None
 
     def _folder_name(self) -> str:
         named = re.sub(r"[/\\]", "-", self.name)[:60].lstrip(".") or "study"  # never a folder above
@@ -141,34 +141,33 @@ class Study:
         return Pool(plan, store, count, watch).run(jobs)
 
     def _finish(self, plan: Plan, store: Store, failures: list[tuple[PlannedRun, str]], workers: Any) -> None:
-        results = gather(plan, store, failures)
-        results["name"] = self.name
-        results["preset"] = None if self.preset is None else self.preset.name
-        results["again"] = self.again
-        results["seconds"] = sum(len(row["seeds"]) * row["cost"]["seconds"] for row in results["rows"])
-        results["workers"] = parse_workers(workers)
+        preset = None if self.preset is None else self.preset.name
+        document = gather(
+            plan, store, failures, name=self.name, preset=preset, again=self.again, workers=parse_workers(workers)
+        )
         if self.preset is not None:
-            results["published"] = self.preset.published(results)
-            results.update(self.preset.more(plan, store, self.folder))
+            document = self.preset.complete(document, plan, store, self.folder)
         store.index()
-        write_json(self.folder / "study.json", results)
-        write_text(self.folder / "table.md", tables.markdown(results))
-        write_text(self.folder / "results.csv", tables.comma_separated(results))
-        write_report(results, self.folder / "report.html")
-        self.results = results
+        write_document(document, self.folder / "study.json")
+        write_text(self.folder / "table.md", tables.markdown(document))
+        write_text(self.folder / "results.csv", tables.comma_separated(document))
+        write_report(document, self.folder / "report.html")
+        self._document = document
+
+    @property
+    def results(self) -> Document:
+        """Every number, once the study has run: what study.json says."""
+        if self._document is None:
+            raise UserError("the study has not run yet: call run() first")
+        return self._document
 
     def table(self) -> str:
         """The numbers as Markdown."""
-        return tables.markdown(self._results())
+        return tables.markdown(self.results)
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Write the report, one HTML file, also elsewhere than in the study's folder."""
-        write_report(self._results(), Path(path))
-
-    def _results(self) -> dict[str, Any]:
-        if not self.results:
-            raise UserError("the study has not run yet: call run() first")
-        return self.results
+        write_report(self.results, Path(path))
 
 
 def _nobody(event: Event) -> None:

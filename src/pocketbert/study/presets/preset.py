@@ -3,11 +3,14 @@
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pocketbert.catalog import find, is_available
 from pocketbert.errors import UserError
+from pocketbert.report.document import Document, Published
+from pocketbert.report.wording import DASH, interval, percent
 from pocketbert.study.plan import Plan, Row
 from pocketbert.study.store import Store
 
@@ -23,12 +26,12 @@ class Preset(ABC):
         """The rows, and what is to be said about them (such as which model stands in for which)."""
 
     @abstractmethod
-    def published(self, results: dict[str, Any]) -> list[dict[str, Any]]:
-        """Tables of theirs beside ours: title, columns, rows of text, and one line on what differs."""
+    def published(self, document: Document) -> tuple[Published, ...]:
+        """Tables of theirs beside ours."""
 
-    def more(self, plan: Plan, store: Store, folder: Path) -> dict[str, Any]:
-        """What else the authors showed: files predicted, probe sentences."""
-        return {}
+    def complete(self, document: Document, plan: Plan, store: Store, folder: Path) -> Document:
+        """The document with theirs beside ours, and what else the authors showed: files predicted, probe sentences."""
+        return replace(document, published=self.published(document))
 
 
 _PRESETS: dict[str, Preset] = {}
@@ -71,15 +74,13 @@ def stand_in(wanted: str, others: tuple[str, ...], *, hub: bool) -> tuple[str, s
     raise UserError(f"{wanted} {why}, and none of {', '.join(others)} is at hand to stand in for it")
 
 
-def cell(results: dict[str, Any], task: str, name: str, what: str = "accuracy") -> str:
-    """One of our figures: mean, interval, seeds. `what` may also be "dev", which chose the epoch."""
-    for row in results["rows"]:
-        if row["task"] == task and row["name"] == name:
-            found, seeds = row[what], len(row["seeds"])
-            if found is None:
-                return "–"
-            return (
-                f"{100 * found['mean']:.1f} ({100 * found['low']:.1f} to {100 * found['high']:.1f}; "
-                f"{seeds} seed{'s' if seeds > 1 else ''})"
-            )
-    return "not finished"
+def cell(document: Document, task: str, name: str, *, on_dev: bool = False) -> str:
+    """One of our accuracies: mean, interval, seeds. On dev it is the one that chose the epoch."""
+    row = document.row(task, name)
+    if row is None:
+        return "not finished"
+    score = row.dev if on_dev else row.accuracy
+    if score is None:
+        return DASH
+    seeds = f"{score.seeds} seed{'s' if score.seeds > 1 else ''}"
+    return f"{percent(score.mean)} ({interval(score.low, score.high)}; {seeds})"

@@ -1,10 +1,12 @@
 """Two student reports on one assignment: BERT-tiny and BERT-mini, frozen and fine-tuned, on RTE and SST-2."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pocketbert.methods import baselines
 from pocketbert.predict import predict_file
+from pocketbert.report.document import Document, Predicted, Probe, Published
 from pocketbert.study.plan import Plan, Row
 from pocketbert.study.presets.preset import Preset, cell, register, stand_in
 from pocketbert.study.store import Store
@@ -64,54 +66,45 @@ class Utah(Preset):
                         rows.append(Row(task, method, model, settings, name, seeds, figure, note, keep_rate=keep))
         return rows, notes
 
-    def published(self, results: dict[str, Any]) -> list[dict[str, Any]]:
+    def published(self, document: Document) -> tuple[Published, ...]:
+        stands = " ".join(f"{note}." for note in document.notes if "stands in" in note)
         tables = []
         for task, title in (("rte", "RTE"), ("sst2", "SST-2")):
-            lines = [["random", RANDOM[task], cell(results, task, "random"), ""]]
+            lines: list[tuple[str, ...]] = [("random", RANDOM[task], cell(document, task, "random"), "")]
             for size in MODELS:
                 for how in METHODS:
-                    ours = [cell(results, task, f"{size} {how} ({rates})") for rates in ("their rates", "our rate")]
-                    lines.append([f"{size} {how}", THEIRS[task, size, how], *ours])
-            columns = ["", "theirs, two reports", "ours, their rates", "ours, our rate"]
-            stands = " ".join(f"{one}." for one in results["said"] if "stands in" in one)
-            differs = f"{DIFFERS} {stands}".strip()
-            tables.append({"title": f"{title}, test accuracy %", "columns": columns, "rows": lines, "differs": differs})
-        return tables
+                    ours = [cell(document, task, f"{size} {how} ({rates})") for rates in ("their rates", "our rate")]
+                    lines.append((f"{size} {how}", THEIRS[task, size, how], *ours))
+            columns = ("", "theirs, two reports", "ours, their rates", "ours, our rate")
+            tables.append(Published(f"{title}, test accuracy %", columns, tuple(lines), f"{DIFFERS} {stands}".strip()))
+        return tuple(tables)
 
-    def more(self, plan: Plan, store: Store, folder: Path) -> dict[str, Any]:
+    def complete(self, document: Document, plan: Plan, store: Store, folder: Path) -> Document:
         """The hidden files by the row that was best on dev; the probes by every fine-tuned row. First seed each."""
-        predicted, probes, notes = [], [], list(plan.notes)
+        predicted, probes, notes = [], [], list(document.notes)
         for task, (hidden, probe) in FILES.items():
             tuned = [
                 number
                 for number, row in enumerate(plan.rows)
                 if row.task == task and row.method == "finetune" and store.finished(plan.of_row(number)[0])
             ]
-            paths = [_find(Path("utah_mp4") / "data" / hidden), _find(Path("utah_mp4") / "test" / probe)]
-            if None in paths:
+            hidden_path, probe_path = _find(Path("data") / hidden), _find(Path("test") / probe)
+            if hidden_path is None or probe_path is None:
                 notes.append(f"{hidden} and {probe} are not predicted: no utah_mp4 in the data folders")
-            if None in paths or not tuned:
-                continue
-            best = max(tuned, key=lambda number: _dev_accuracy(plan, store, number))
-            out = folder / "predictions" / hidden
-            assert paths[0] is not None
-            assert paths[1] is not None
-            done = predict_file(store.load(plan.of_row(best)[0]), paths[0], out, numbers=True)
-            predicted.append(
-                {
-                    "task": task,
-                    "file": hidden,
-                    "out": f"predictions/{hidden}",
-                    "row": plan.rows[best].name,
-                    "rows": done["rows"],
-                }
-            )
-            probes.append(_probe(plan, store, tuned, task, paths[1], folder / "predictions"))
-        return {"predicted": predicted, "probes": probes, "said": notes}
+            elif tuned:
+                best = max(tuned, key=lambda number: _dev_accuracy(plan, store, number))
+                out = folder / "predictions"
+                done = predict_file(store.load(plan.of_row(best)[0]), hidden_path, out / hidden, numbers=True)
+                name = plan.rows[best].name
+                predicted.append(Predicted(task, hidden, f"predictions/{hidden}", name, done["rows"]))
+                probes.append(_probe(plan, store, tuned, task, probe_path, out))
+        document = super().complete(document, plan, store, folder)
+        return replace(document, predicted=tuple(predicted), probes=tuple(probes), notes=tuple(notes))
 
 
 def _find(path: Path) -> Path | None:
-    return next((folder / path for folder in data_folders() if (folder / path).is_file()), None)
+    found = (folder / "utah_mp4" / path for folder in data_folders())
+    return next((path for path in found if path.is_file()), None)
 
 
 def _dev_accuracy(plan: Plan, store: Store, number: int) -> float:
@@ -119,7 +112,7 @@ def _dev_accuracy(plan: Plan, store: Store, number: int) -> float:
     return sum(run.metrics["scores"]["dev"]["accuracy"] for run in runs) / len(runs)
 
 
-def _probe(plan: Plan, store: Store, tuned: list[int], task: str, path: Path, out: Path) -> dict[str, Any]:
+def _probe(plan: Plan, store: Store, tuned: list[int], task: str, path: Path, out: Path) -> Probe:
     """Each sentence with every row's label and how sure it is."""
     texts = [" | ".join(str(value) for value in row.values()) for row in read_rows(path)]
     columns, lines = ["text"], [[text] for text in texts]
@@ -132,4 +125,4 @@ def _probe(plan: Plan, store: Store, tuned: list[int], task: str, path: Path, ou
         for line, row in zip(lines, read_rows(written), strict=True):
             label = int(row["prediction"])
             line.append(f"{run.labels[label]} {100 * float(row[f'probab_{label}']):.0f} %")
-    return {"task": task, "row": "every fine-tuned row, first seed", "columns": columns, "rows": lines}
+    return Probe(task, "every fine-tuned row, first seed", tuple(columns), tuple(map(tuple, lines)))
