@@ -11,6 +11,7 @@ import numpy as np
 from pocketbert.study.plan import Plan, PlannedRun
 from pocketbert.study.store import Store
 from pocketbert.tasks import Split, Task
+from pocketbert.tasks.task import Derived
 from pocketbert.tokenizer import Encoded
 
 ARRAYS = ("ids", "starts", "second_starts", "cut")  # of an Encoded
@@ -36,7 +37,7 @@ def _split_to_json(split: Split) -> dict[str, Any]:
             "pairs": encoded.pairs,
             **{name: _pack(getattr(encoded, name)) for name in ARRAYS},
         }
-        for (tokenizer, max_length), encoded in split.encodings.items()
+        for (tokenizer, max_length), encoded in split.derived.encodings.items()
     ]
     return {
         "texts": split.texts,
@@ -56,9 +57,8 @@ def _split_from_json(content: dict[str, Any]) -> Split:
         for one in content["encodings"]
     }
     labels = None if content["labels"] is None else _unpack(content["labels"])
-    split = Split(content["texts"], content["second_texts"], labels, content["reason"], encodings=encodings)
-    split.hashes = _unpack(content["hashes"])
-    return split
+    derived = Derived(_unpack(content["hashes"]), encodings)
+    return Split(content["texts"], content["second_texts"], labels, content["reason"], derived=derived)
 
 
 def _pack(array: np.ndarray) -> list[str]:

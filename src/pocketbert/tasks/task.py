@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +14,14 @@ if TYPE_CHECKING:
     from pocketbert.tokenizer import Encoded, Tokenizer
 
 KEPT = 4  # readings by different tokenizers that are kept
+
+
+@dataclass(eq=False)
+class Derived:
+    """What was made of a split's texts so far."""
+
+    hashes: np.ndarray | None = None
+    encodings: "dict[tuple[str, int], Encoded]" = field(default_factory=dict)  # by tokenizer and length
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +37,7 @@ class Split:
     labels: np.ndarray | None  # int64 indexes into Task.labels; None when there are no real labels
     reason: str = ""  # why `labels` is None
     part_of: "tuple[Split, np.ndarray] | None" = field(default=None, repr=False)  # a view: of which split, which rows
-    encodings: "dict[tuple[str, int], Encoded]" = field(default_factory=dict, repr=False)
+    derived: Derived = field(default_factory=Derived, repr=False)
 
     def __post_init__(self) -> None:
         for what in (self.second_texts, self.labels):
@@ -66,8 +73,8 @@ class Split:
             reason=self.reason,
             part_of=part_of,
         )
-        if "hashes" in self.__dict__:
-            taken.__dict__["hashes"] = self.hashes[index]
+        if self.derived.hashes is not None:
+            taken.derived.hashes = self.derived.hashes[index]
         return taken
 
     def normalised(self) -> list[str]:
@@ -75,15 +82,16 @@ class Split:
         keys = [normalise(text) for text in self.texts]
         if self.second_texts is not None:
             keys = [f"{key}\t{normalise(second)}" for key, second in zip(keys, self.second_texts, strict=True)]
-        self.__dict__["hashes"] = hash_keys(keys)
+        self.derived.hashes = hash_keys(keys)
         return keys
 
-    @cached_property
+    @property
     def hashes(self) -> np.ndarray:
         """One 64-bit number per row, of the text with case, spaces and punctuation left aside."""
-        self.normalised()
-        hashes: np.ndarray = self.__dict__["hashes"]
-        return hashes
+        if self.derived.hashes is None:
+            self.normalised()
+        assert self.derived.hashes is not None
+        return self.derived.hashes
 
     def encoded(self, tokenizer: "Tokenizer", max_length: int) -> "Encoded":
         """The rows as this tokenizer reads them, cut at `max_length` tokens."""
@@ -91,11 +99,12 @@ class Split:
             whole, rows = self.part_of
             return whole.encoded(tokenizer, max_length).take(rows)
         key = (tokenizer.fingerprint, max_length)
-        if key not in self.encodings:
-            while len(self.encodings) >= KEPT:
-                del self.encodings[next(iter(self.encodings))]
-            self.encodings[key] = tokenizer(self.texts, self.second_texts, max_length=max_length)
-        return self.encodings[key]
+        known = self.derived.encodings
+        if key not in known:
+            while len(known) >= KEPT:
+                del known[next(iter(known))]
+            known[key] = tokenizer(self.texts, self.second_texts, max_length=max_length)
+        return known[key]
 
 
 @dataclass(frozen=True, eq=False)
