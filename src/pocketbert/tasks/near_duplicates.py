@@ -3,10 +3,10 @@
 Two rows are near-duplicates if their normalised texts are equal, or if the Jaccard similarity of their sets of word
 3-grams is at least 0.8. Rows that hang together directly or through others are one cluster.
 
-Not every pair is compared. Of two sets that similar, each has a 3-gram in common with the other among its few rarest
-ones (the prefix filter: Chaudhuri, Ganti and Kaushik 2006; sizes: Bayardo, Ma and Srikant 2007), so rows are looked up
-by those alone; a 256-bit sketch per row then refuses nearly all that are left (Sandes, Teodoro and Melo 2020). All three
-filters are exact. What remains is counted.
+Not every pair is compared. Two sets that similar share one of their few rarest 3-grams (the prefix filter: Chaudhuri,
+Ganti and Kaushik 2006; sizes: Bayardo, Ma and Srikant 2007), so rows are looked up by those alone. A 256-bit sketch per
+row then refuses nearly all pairs that are left (Sandes, Teodoro and Melo 2020). No filter loses a pair; what remains is
+counted.
 """
 
 import hashlib
