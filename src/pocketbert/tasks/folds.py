@@ -1,0 +1,168 @@
+"""Folds: every row is tested once, by a model that saw neither it nor a near-duplicate of it.
+
+A task without a test split of its own is pooled (`pool_rows`), its near-duplicates are clustered
+(`near_duplicates.group_near_duplicates`), the clusters are dealt to folds (`make_folds`), and each fold is a task like
+any other (`fold_task`). A row's number is its place in the pool: out-of-fold predictions go back to
+`assignment == fold`.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from pocketbert.errors import UserError, listed
+from pocketbert.tasks.split import cut
+from pocketbert.tasks.task import Split, Task
+
+FOLDS = 5
+DEV_SHARE = 0.1  # of the rows a fold does not test
+LARGEST_CLUSTER = 0.5  # of all rows
+
+
+def pool_rows(task: Task) -> Split:
+    """All rows of a task that have labels: those of train, then dev, then test."""
+    splits = [split for split in task.splits.values() if split.labels is not None]
+    if not splits:
+        raise UserError(f"{task.name}: no split has labels; there is nothing to make folds of")
+    inputs = [example for split in splits for example in split.inputs()]
+    firsts = [example if isinstance(example, str) else example[0] for example in inputs]
+    seconds = [example[1] for example in inputs] if task.pair else None
+    return Split(firsts, seconds, np.concatenate([split.labels for split in splits if split.labels is not None]))
+
+
+def make_folds(
+    labels: np.ndarray,
+    clusters: np.ndarray,
+    folds: int = FOLDS,
+    *,
+    seed: int = 0,
+    repeat: int = 0,
+    names: Sequence[str] | None = None,
+) -> np.ndarray:
+    """The fold that tests each row: of equal sizes, stratified by label, no cluster in two of them.
+
+    A function of labels, cluster numbers, `seed` and `repeat` alone; the order of the rows does not matter.
+
+    Args:
+        repeat: another number draws other folds.
+        names: of the labels, for messages.
+    """
+    check_folds(labels, clusters, folds, names)
+    numbers, members = np.unique(clusters, return_inverse=True)
+    kinds, kind_of_row = np.unique(labels, return_inverse=True)
+    counts = np.zeros((len(numbers), len(kinds)), dtype=np.int64)  # of each label in each cluster
+    np.add.at(counts, (members, kind_of_row), 1)
+    weights = counts / counts.sum(axis=0)
+    # Large clusters first, while every fold has room. Single rows follow label by label, so that what is left over of a
+    # label goes to the smallest folds.
+    shuffled = np.random.default_rng([seed, repeat]).permutation(len(numbers))
+    order = np.lexsort((shuffled, counts.argmax(axis=1), -counts.sum(axis=1)))
+    fold_of_cluster = np.zeros(len(numbers), dtype=np.int64)
+    sizes = [0] * folds
+    filled = [[0.0] * len(kinds) for _ in range(folds)]  # the share of each label that a fold has
+    for cluster in order.tolist():
+        own = [(kind, float(weights[cluster, kind])) for kind in np.flatnonzero(counts[cluster]).tolist()]
+        # Rounded: shares that are equal may differ in the last bit after different sums.
+        fold = min(
+            range(folds),
+            key=lambda fold: (round(sum(weight * filled[fold][kind] for kind, weight in own), 12), sizes[fold]),
+        )
+        fold_of_cluster[cluster] = fold
+        sizes[fold] += int(counts[cluster].sum())
+        for kind, weight in own:
+            filled[fold][kind] += weight
+    return fold_of_cluster[members]
+
+
+def check_folds(labels: np.ndarray, clusters: np.ndarray, folds: int, names: Sequence[str] | None = None) -> None:
+    """Refuse what cannot be cut so that every class is learnt and tested in every fold."""
+    rows = len(labels)
+    if folds < 2:
+        raise UserError(f"--folds {folds}: at least two are needed, one to train on while the other is tested")
+    if rows < folds:
+        raise UserError(f"{rows} labelled rows cannot make {folds} folds; give more rows, or fewer folds (--folds)")
+    sizes = Counter(clusters.tolist())
+    if len(sizes) == 1:
+        raise UserError(
+            f"all {rows:,} texts are near-duplicates of each other: no row could be tested by a model that has not "
+            "seen it; is the text column the right one (--text)?"
+        )
+    largest = max(sizes.values())
+    if largest > LARGEST_CLUSTER * rows:
+        raise UserError(
+            f"{largest:,} of {rows:,} texts are near-duplicates of each other and must be in one fold: less than half "
+            "of the rows would be left to train on; remove repeats from the file, or give a test file of your own"
+        )
+    scarce = {}
+    for label in np.unique(labels).tolist():
+        of_label = clusters[labels == label]
+        different = len(np.unique(of_label))
+        if different < folds:
+            name = str(label) if names is None else names[label]
+            scarce[name] = len(of_label), different
+    if scarce:
+        each = [
+            f"{name} has {count:,} {'row' if count == 1 else 'rows'}"
+            + (f" ({different:,} without near-duplicates)" if different < count else "")
+            for name, (count, different) in scarce.items()
+        ]
+        fewest = min(different for _, different in scarce.values())
+        fewer = f"use --folds {fewest}, " if fewest >= 2 else ""
+        raise UserError(
+            f"{folds} folds need {folds} different texts of every class, one to test in each: {listed(each)}; {fewer}"
+            "add rows, merge the class with another, or remove it"
+        )
+
+
+def fold_notes(clusters: np.ndarray, folds: int) -> tuple[str, ...]:
+    """What to say about near-duplicates, in sentences."""
+    _, sizes = np.unique(clusters, return_counts=True)
+    several, rows = sizes[sizes > 1], len(clusters)
+    if not len(several):
+        return ()
+    notes = [
+        f"{int(several.sum()):,} of {rows:,} texts are near-duplicates of another; they make {len(several):,} "
+        f"{'cluster' if len(several) == 1 else 'clusters'}, and no cluster is in two folds"
+    ]
+    if several.max() > rows / folds:
+        notes.append(
+            f"a cluster of {int(several.max()):,} near-duplicates is larger than a fold of {rows // folds:,} rows: "
+            "the folds differ in size, and the model that is tested on this cluster has fewer rows to train on"
+        )
+    return tuple(notes)
+
+
+def fold_task(
+    task: Task,
+    rows: Split,
+    assignment: np.ndarray,
+    clusters: np.ndarray,
+    fold: int,
+    *,
+    dev_share: float = DEV_SHARE,
+    seed: int = 0,
+) -> Task:
+    """The task of one fold: its rows are test, and of the others a share is dev, stratified and by cluster.
+
+    Args:
+        rows: the task's pool (`pool_rows`), to which `assignment` and `clusters` belong.
+        seed: draws dev.
+    """
+    assert rows.labels is not None
+    others = np.flatnonzero(assignment != fold)
+    # The fold is part of the name, or a cluster would be dev in all folds or in none.
+    groups = [f"{fold} {cluster}" for cluster in clusters[others].tolist()]
+    parts = cut(groups, rows.labels[others], {"dev": dev_share}, seed)
+    if not len(parts["dev"]):
+        raise UserError(
+            f"{task.name}: the {len(others):,} rows that fold {fold} trains on are too few to cut dev from; "
+            "give more rows"
+        )
+    splits = {
+        "train": rows.take(others[parts["train"]]),
+        "dev": rows.take(others[parts["dev"]]),
+        "test": rows.take(np.flatnonzero(assignment == fold)),
+    }
+    return replace(task, splits=splits)
