@@ -35,13 +35,14 @@ class WordWeights(Fitted):
     def probabilities(self, texts: Sequence[str], seconds: Sequence[str] | None = None) -> "np.ndarray":
         import numpy as np
 
+        from pocketbert.metrics import softmax
+
         if not len(texts):
             return np.zeros((0, max(2, len(self.bias))))
         scores = self.vectorizer.transform(_joined(texts, seconds)) @ self.weights.T + self.bias
         if scores.shape[1] == 1:  # two labels are one score: how much rather the second
             scores = np.concatenate([np.zeros_like(scores), scores], axis=1)
-        scores = np.exp(scores - scores.max(axis=1, keepdims=True))
-        return scores / scores.sum(axis=1, keepdims=True)
+        return softmax(scores)
 
     def save(self, folder: Path) -> None:
         import numpy as np

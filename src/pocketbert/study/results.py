@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from pocketbert import __version__
+from pocketbert import __version__, metrics
 from pocketbert.methods import get_method
 from pocketbert.runs import scored_split
-from pocketbert.study import statistics
+from pocketbert.study import statistics, wording
 from pocketbert.study.plan import Plan, PlannedRun, Row
 from pocketbert.study.store import Store, read_predictions
 from pocketbert.tasks import Split, Task
@@ -32,7 +32,7 @@ def gather(plan: Plan, store: Store, failures: Sequence[tuple[PlannedRun, str]] 
     rows, mistakes, comparisons, verdicts = [], [], [], []
     for name, task in plan.tasks.items():
         split = scored_split(task)
-        right: dict[str, np.ndarray] = {}
+        outcomes: dict[str, statistics.Outcomes] = {}
         of_task = []
         for number, row in enumerate(plan.rows):
             if row.task != name:
@@ -40,13 +40,12 @@ def gather(plan: Plan, store: Store, failures: Sequence[tuple[PlannedRun, str]] 
             runs = [run for run in plan.of_row(number) if store.finished(run)]
             if not runs:
                 continue
-            about, correct, confident = _row(row, runs, store, task, split)
+            about, found, confident = _row(row, runs, store, task, split)
             of_task.append(about)
-            right[row.name] = correct
+            outcomes[row.name] = found
             mistakes += confident
-        once = {about["name"] for about in of_task if about["deterministic"]}
-        pairs = _compare(right, once, {about["name"] for about in of_task if about["guesses"]})
-        compared = [_comparison(name, *both, result, right) for both, result in pairs.items()]
+        pairs = _compare(outcomes, {about["name"] for about in of_task if about["guesses"]})
+        compared = [_comparison(name, *both, result, outcomes) for both, result in pairs.items()]
         lost = [run for run, _ in failures if run.task == name]
         if lost:
             verdicts.append(f"On {name}, {len(lost)} runs failed; they are not in these numbers.")
@@ -70,48 +69,48 @@ def gather(plan: Plan, store: Store, failures: Sequence[tuple[PlannedRun, str]] 
 
 
 def _compare(
-    right: dict[str, np.ndarray], once: set[str], guesses: set[str]
+    outcomes: dict[str, statistics.Outcomes], guesses: set[str]
 ) -> dict[tuple[str, str], statistics.Comparison]:
     """Two families, each corrected for its own size: contenders among themselves, and each of them against guessing.
 
     Otherwise the price of asking "is it better than a coin?" would be paid by the questions a person has.
     """
-    contenders = [name for name in right if name not in guesses]
+    contenders = [name for name in outcomes if name not in guesses]
     among = list(itertools.combinations(contenders, 2))
-    against = [(name, guess) for name in contenders for guess in right if guess in guesses]
-    return {**statistics.compare_all(right, once, among), **statistics.compare_all(right, once, against)}
+    against = [(name, guess) for name in contenders for guess in outcomes if guess in guesses]
+    return {**statistics.compare_all(outcomes, among), **statistics.compare_all(outcomes, against)}
 
 
 def _row(
     row: Row, runs: list[PlannedRun], store: Store, task: Task, split: str
-) -> tuple[dict[str, Any], np.ndarray, list[dict[str, Any]]]:
-    """A table row from its runs: (what it says, right or wrong for each seed and text, its most certain mistakes)."""
+) -> tuple[dict[str, Any], statistics.Outcomes, list[dict[str, Any]]]:
+    """A table row from its runs: (what it says, its predictions, its most certain mistakes)."""
     texts = task.split(split)
     labels = texts.labels
     assert labels is not None
-    right, right_dev, metrics, temperatures = [], [], [], []
+    predictions, on_dev, written, temperatures = [], [], [], []
     pooled = np.zeros((len(labels), len(task.labels)))
     reliability = []
     for run in runs:
         found = store.load(run)
-        probabilities, correct_here = read_predictions(found, split)
-        right.append(correct_here)
-        metrics.append(found.metrics)
+        probabilities, _ = read_predictions(found, split)
+        predictions.append(probabilities.argmax(axis=1))
+        written.append(found.metrics)
         pooled += probabilities / len(runs)
         reliability.append((probabilities, labels))
         dev = task.splits.get("dev")
         if dev is not None and dev.labels is not None and len(dev):
-            told, correct_dev = read_predictions(found, "dev")
-            temperatures.append(statistics.temperature(told, dev.labels))
-            right_dev.append(correct_dev)
-    correct = np.array(right)
-    scores = [one["scores"][split] for one in metrics]
-    deterministic = not get_method(row.method).seeded
-    estimate = statistics.estimate(correct, deterministic=deterministic)
+            told, _ = read_predictions(found, "dev")
+            temperatures.append(metrics.temperature(told, dev.labels))
+            on_dev.append(told.argmax(axis=1))
+    seeded = get_method(row.method).seeded
+    outcomes = statistics.Outcomes(np.array(predictions), labels, seeded=seeded)
+    correct = outcomes.correct
+    scores = [one["scores"][split] for one in written]
     matrix = np.sum([score["confusion"] for score in scores], axis=0)
-    classes = statistics.per_class(matrix)
-    costs = [one["cost"] for one in metrics]
-    on_dev = statistics.estimate(np.array(right_dev), deterministic=deterministic) if right_dev else None
+    classes = metrics.per_class(matrix)
+    costs = [one["cost"] for one in written]
+    dev_labels = task.splits["dev"].labels if on_dev else None
     speeds = [cost["examples_per_second"] for cost in costs if cost["examples_per_second"]]
     about = {
         "task": row.task,
@@ -120,24 +119,26 @@ def _row(
         "method": row.method,
         "baseline": row.baseline,
         "guesses": not get_method(row.method).reads_texts,
-        "deterministic": deterministic,
+        "deterministic": not seeded,
         "seeds": [run.settings.seed for run in runs],
         "missing": row.seeds - len(runs),
         "split": split,
-        "accuracy": {**vars(estimate), "values": correct.mean(axis=1).tolist()},
+        "accuracy": {**_estimate(outcomes), "values": correct.mean(axis=1).tolist()},
         **{name: _spread([score[name] for score in scores]) for name in SCORES},
         "temperature": {"mean": _mean(temperatures)},
         "per_class": {
             name: {**one, "support": one["support"] / len(runs)} for name, one in zip(task.labels, classes, strict=True)
         },
         "confusion": matrix.tolist(),
-        "reliability": statistics.reliability(
+        "reliability": metrics.reliability(
             np.concatenate([one for one, _ in reliability]), np.concatenate([one for _, one in reliability])
         ),
-        "curves": [curve for one in metrics for curve in _curves(one["history"])],
-        "chosen": [{"seed": run.settings.seed, **one["best"]} for run, one in zip(runs, metrics, strict=True)],
-        "dev": None if on_dev is None else vars(on_dev),
-        "trials": max(one["trials"] for one in metrics),
+        "curves": [curve for one in written for curve in _curves(one["history"])],
+        "chosen": [{"seed": run.settings.seed, **one["best"]} for run, one in zip(runs, written, strict=True)],
+        "dev": None
+        if dev_labels is None
+        else _estimate(statistics.Outcomes(np.array(on_dev), dev_labels, seeded=seeded)),
+        "trials": max(one["trials"] for one in written),
         "truncated": max(score.get("truncated", 0) for score in scores),
         "cost": {
             "seconds": _mean([cost["seconds"] for cost in costs]),
@@ -150,7 +151,7 @@ def _row(
         "theirs": row.theirs,
         "note": row.note,
     }
-    return about, correct, [] if row.baseline else _mistakes(row, texts, task.labels, pooled, correct)
+    return about, outcomes, [] if row.baseline else _mistakes(row, texts, task.labels, pooled, correct)
 
 
 def _mistakes(
@@ -190,6 +191,11 @@ def _curves(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return list(curves.values())
 
 
+def _estimate(outcomes: statistics.Outcomes) -> dict[str, Any]:
+    found = vars(statistics.estimate(outcomes))
+    return {**found, "seeds": outcomes.draws, "counts_seeds": found["counts_training_noise"]}
+
+
 def _mean(values: Sequence[float]) -> float | None:
     return float(np.mean(values)) if len(values) else None
 
@@ -200,20 +206,28 @@ def _spread(values: Sequence[float]) -> dict[str, float | None]:
 
 
 def _comparison(
-    task: str, first: str, second: str, result: statistics.Comparison, right: dict[str, np.ndarray]
+    task: str, first: str, second: str, result: statistics.Comparison, outcomes: dict[str, statistics.Outcomes]
 ) -> dict[str, Any]:
     """Two rows, the better one first. Two single runs also have an exact test."""
     if result.effect < 0:
         result = replace(result, effect=-result.effect, low=-result.high, high=-result.low)
         first, second = second, first
-    single = len(right[first]) == len(right[second]) == 1
+    one, two = outcomes[first], outcomes[second]
+    single = one.draws == two.draws == 1
     return {
         "task": task,
         "first": first,
         "second": second,
-        **vars(result),
-        "mcnemar": statistics.mcnemar(right[first][0], right[second][0]) if single else None,
-        "sentence": statistics.words(first, second, result),
+        "effect": result.effect,
+        "low": result.low,
+        "high": result.high,
+        "p": result.p_value,
+        "corrected": result.corrected_p_value,
+        "smallest": result.detectable_effect,
+        "freedom": result.degrees_of_freedom,
+        "counts_seeds": result.counts_training_noise,
+        "mcnemar": statistics.mcnemar(one.correct, two.correct) if single else None,
+        "sentence": wording.comparison_in_words(first, second, result),
     }
 
 
@@ -273,7 +287,7 @@ def verdict(
 
 
 def _against(name: str, others: list[str], comparisons: list[dict[str, Any]], subject: str) -> list[str]:
-    """One row against others, in at most three sentences: it beats, is beaten by, cannot be told apart from."""
+    """One row against others, in at most three sentences: beats, is beaten by, has no significant difference from."""
     beats: list[str] = []
     beaten: list[str] = []
     even: list[str] = []
@@ -285,7 +299,7 @@ def _against(name: str, others: list[str], comparisons: list[dict[str, Any]], su
         if other not in others:
             continue
         if one["corrected"] < statistics.LEVEL:
-            text = statistics.effect_in_words(one["effect"], one["low"], one["high"])
+            text = wording.effect_in_words(one["effect"], one["low"], one["high"])
             (beats if one["first"] == name else beaten).append(f"{other} by {text}")
         else:
             even.append(other)
@@ -293,8 +307,8 @@ def _against(name: str, others: list[str], comparisons: list[dict[str, Any]], su
     sentences = [f"{subject} beats {_listing(beats)}."] if beats else []
     sentences += [f"{subject} is beaten by {_listing(beaten)}."] if beaten else []
     if even:
-        told = statistics.missed_in_words(missed)
-        sentences.append(f"{subject} cannot be told apart here from {_listing(even)}: {told}.")
+        told = wording.missed_in_words(missed)
+        sentences.append(f"{subject} has no significant difference from {_listing(even)}: {told}.")
     return sentences
 
 

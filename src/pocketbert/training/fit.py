@@ -22,13 +22,14 @@ from pocketbert.dropout import set_dropout
 from pocketbert.encoder import Encoder
 from pocketbert.errors import UserError
 from pocketbert.files import new_file, write_json
+from pocketbert.metrics import softmax
 from pocketbert.start import weights_fingerprint
 from pocketbert.tokenizer import Tokenizer
 from pocketbert.training.features import features
 from pocketbert.training.job import Fitted, Job, JobTask, Saved, Trained
 from pocketbert.training.learners import HeadBank, NetworkLearner, TaskTexts, fresh_head
 from pocketbert.training.loop import Learner, Outcome, train
-from pocketbert.training.network import Filter, Network, Part, read_all, softmax
+from pocketbert.training.network import Filter, Network, Part, read_all
 from pocketbert.training.settings import TrainingSettings
 
 TRAINED = "trained.safetensors"

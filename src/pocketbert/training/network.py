@@ -113,9 +113,3 @@ def read_all(
                 results = np.zeros((len(encoded), *got.shape[1:]), dtype=got.dtype)
             results[rows] = got
     return np.zeros((0, 0), dtype=np.float32) if results is None else results
-
-
-def softmax(logits: np.ndarray) -> np.ndarray:
-    """Probabilities, in float64: the last digit does not depend on how rows were batched."""
-    shifted = np.exp(logits.astype(np.float64) - logits.max(axis=-1, keepdims=True))
-    return shifted / shifted.sum(axis=-1, keepdims=True)
