@@ -313,13 +313,13 @@ def as_markdown(results: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def write_section(page: Path, text: str) -> None:
+def write_section(page: Path, text: str, start: str = START, end: str = END) -> None:
     """Replace what is between the two marks of a page; the rest of it is left alone."""
     whole = page.read_text(encoding="utf-8")
-    if whole.count(START) != 1 or whole.count(END) != 1 or whole.index(START) > whole.index(END):
-        raise SystemExit(f"{page}: expected one {START} and, after it, one {END}")
-    before, rest = whole.split(START)
-    page.write_text(f"{before}{START}\n{text}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+    if whole.count(start) != 1 or whole.count(end) != 1 or whole.index(start) > whole.index(end):
+        raise SystemExit(f"{page}: expected one {start} and, after it, one {end}")
+    before, rest = whole.split(start)
+    page.write_text(f"{before}{start}\n{text}\n{end}{rest.split(end)[1]}", encoding="utf-8")
 
 
 def main() -> None:

@@ -12,12 +12,14 @@ from pocketbert.study.statistics.estimate import counts_training_noise, finite
 from pocketbert.study.statistics.outcomes import Outcomes, influence_values
 from pocketbert.study.statistics.variance import (
     LEVEL,
+    Noise,
     VarianceComponent,
     degrees_of_freedom,
     detectable_effect,
-    difference_components,
+    difference_noise,
     half_width,
     one_sided_p_value,
+    skewness_scales,
 )
 
 Pair = tuple[str, str]
@@ -33,7 +35,7 @@ class Comparison:
     p_value: float
     detectable_effect: float  # the smallest difference that would have been significant in four studies of five
     degrees_of_freedom: float | None
-    components: tuple[VarianceComponent, ...]  # of the effect: examples, then trainings
+    noise: Noise  # of the effect: accounts of its variance components
     trainings: tuple[int, int]
     examples: int
     counts_training_noise: bool  # False: a side that has seeds brought only one training
@@ -53,24 +55,23 @@ def compare(first: Outcomes, second: Outcomes, metric: str = "accuracy", level: 
     _check_same_examples(first, second)
     values = influence_values(first, metric), influence_values(second, metric)
     folds = None if first.folds is None or second.folds is None else (first.folds, second.folds)
-    accuracies = float(first.correct.mean()), float(second.correct.mean())
-    components = tuple(
-        VarianceComponent(float(variance), float(degrees))
-        for variance, degrees in difference_components(
-            *values, folds, first.clusters, (first.seeded, second.seeded), accuracies
-        )
+    scales = skewness_scales((first.correct.mean(), second.correct.mean()), (first.seeded, second.seeded))
+    noise = tuple(
+        tuple(VarianceComponent(float(variance), float(degrees)) for variance, degrees in components)
+        for components in difference_noise(*values, folds, first.clusters, scales)
     )
     effect = float(values[0].mean() - values[1].mean())
-    half = float(half_width(components))
+    half = float(half_width(noise))
+    total = max(sum(one.variance for one in components) for components in noise)
     least, most = (-2.0, 2.0) if metric == "mcc" else (-1.0, 1.0)
     return Comparison(
         effect=effect,
         low=max(least, effect - half),
         high=min(most, effect + half),
-        p_value=2 * one_sided_p_value(abs(effect), components),
-        detectable_effect=float(detectable_effect(components, level)),
-        degrees_of_freedom=finite(float(degrees_of_freedom(components))),
-        components=components,
+        p_value=2 * one_sided_p_value(abs(effect), noise),
+        detectable_effect=float(detectable_effect(noise, level)),
+        degrees_of_freedom=finite(float(degrees_of_freedom(half, total))),
+        noise=noise,
         trainings=(first.trainings, second.trainings),
         examples=first.examples,
         counts_training_noise=counts_training_noise(first) and counts_training_noise(second),
@@ -102,7 +103,7 @@ def equivalence(comparison: Comparison, margin: float) -> float:
     "No significant difference" is not that: it may only say that the study was small. The margin is the reader's
     choice, and is chosen before looking.
     """
-    return one_sided_p_value(margin - abs(comparison.effect), comparison.components)
+    return one_sided_p_value(margin - abs(comparison.effect), comparison.noise)
 
 
 def mcnemar(first: np.ndarray, second: np.ndarray) -> float:

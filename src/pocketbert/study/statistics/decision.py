@@ -35,7 +35,7 @@ class Recommendation:
 def non_inferiority(better: Outcomes, cheaper: Outcomes, margin: float, metric: str = "accuracy") -> float:
     """p-value of "the cheaper row is worse by `margin` or more": small means that it is shown not to be."""
     comparison = compare(better, cheaper, metric)
-    return one_sided_p_value(margin - comparison.effect, comparison.components)
+    return one_sided_p_value(margin - comparison.effect, comparison.noise)
 
 
 def highest_score(rows: Rows, metric: str = "accuracy") -> str:

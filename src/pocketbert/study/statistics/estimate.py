@@ -1,5 +1,6 @@
 """One row of a study: its mean score over trainings, and how sure we are of it."""
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -14,8 +15,9 @@ from pocketbert.study.statistics.variance import (
     count_clusters,
     critical_value,
     degrees_of_freedom,
+    half_width,
     quotient,
-    row_components,
+    row_noise,
 )
 
 
@@ -69,20 +71,23 @@ def score_interval(
     examples = count_clusters(values.shape[-1], clusters)
     mean = np.clip(values.mean(axis=(-2, -1)), 0.0, 1.0)
     spread = mean * (1 - mean)
-    shared, trainings = row_components(values, folds, clusters)
+    noise = row_noise(values, folds, clusters)
     # How many independent examples the shared noise amounts to: more than there are, if trainings err elsewhere.
-    squares = shared.variance * examples**2
+    squares = noise[0][0].variance * examples**2
     worth = examples * (spread * examples**2 / max(1, examples - 1) + EXTRA) / (squares + EXTRA)
-    width = critical_value(math.inf, LEVEL / 2) ** 2 / worth
-    critical = critical_value(trainings.degrees_of_freedom, LEVEL / 2)
-    low, high = metrics.wilson_bounds(mean, width + critical**2 * quotient(trainings.variance, spread))
+    of_examples = VarianceComponent(spread / worth, math.inf)
+    noise = ((of_examples, *noise[0][1:]), *noise[1:])
+    half = half_width(noise)
+    width = np.maximum(critical_value(math.inf, LEVEL / 2) ** 2 / worth, quotient(half**2, spread))
+    low, high = metrics.wilson_bounds(mean, width)
+    total = functools.reduce(np.maximum, [sum(one.variance for one in components) for components in noise])
     return {
         "mean": mean,
         "low": low,
         "high": high,
-        "degrees_of_freedom": degrees_of_freedom([VarianceComponent(spread / worth, math.inf), trainings]),
-        "example_variance": spread / worth,
-        "training_variance": trainings.variance,
+        "degrees_of_freedom": degrees_of_freedom(half, total),
+        "example_variance": of_examples.variance,
+        "training_variance": np.maximum(0.0, total - of_examples.variance),
     }
 
 

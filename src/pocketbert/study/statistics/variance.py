@@ -4,8 +4,9 @@ Every function works on the last axes of arrays of influence values, (…, draws
 benchmarks/coverage.py can run thousands of studies at once.
 """
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -23,6 +24,10 @@ class VarianceComponent(NamedTuple):
 
     variance: Any
     degrees_of_freedom: float
+
+
+Components = tuple[VarianceComponent, ...]  # of one mean; they add up
+Noise = tuple[Components, ...]  # accounts of the same noise: the one that gives the widest interval counts
 
 
 # Components.
@@ -66,24 +71,35 @@ def draw_variance(values: np.ndarray, clusters: np.ndarray | None) -> tuple[np.n
     return of_draw[..., 0].var(axis=-1) / (draws - 1), luck
 
 
-def fold_variance(values: np.ndarray, folds: np.ndarray, clusters: np.ndarray | None) -> VarianceComponent:
-    """(…, repeats, examples), each fold of a repeat tested by a training of its own: what the trainings add.
+def fold_noise(
+    each: np.ndarray, values: np.ndarray, folds: np.ndarray, clusters: np.ndarray | None, *, imagined: float = 0.0
+) -> Noise:
+    """The noise of a mean under cross-validation, accounted for twice; the wider account counts.
 
-    The means of folds scatter more than their examples explain: that is the trainings' part, averaged over repeats.
+    `each`: (…, examples), averaged over all draws; `values`: (…, repeats, examples) of the repeats that tell how much
+    trainings add. The first account knows examples alone, and knows them well. The second lets every fold be one
+    observation, so that whatever a training adds is in it, but folds are few. The excess of the second over the first
+    is not estimated: with five folds, cutting it off at 0 makes too many false alarms.
     """
     repeats, examples = values.shape[-2:]
-    excess = []
+    scatter = expected = np.zeros(each.shape[:-1])
     degrees = 0
     for repeat in range(repeats):
-        each, fold = values[..., repeat, :], folds[repeat]
+        one, fold = values[..., repeat, :], folds[repeat]
         sizes = np.unique(fold, return_counts=True)[1]
-        count = len(sizes)
-        means = sums_by_group(each, fold) / sizes
-        scatter = (sizes / examples * (means - each.mean(axis=-1, keepdims=True)) ** 2).sum(axis=-1)
-        scatter = scatter * count / max(1, count - 1)
-        excess.append(scatter / count - variance_of_mean(each, clusters))
-        degrees += max(1, count - 1)
-    return VarianceComponent(np.maximum(0.0, np.mean(excess, axis=0)) / repeats, degrees)
+        means = sums_by_group(one, fold) / sizes
+        squares = (sizes / examples * (means - one.mean(axis=-1, keepdims=True)) ** 2).sum(axis=-1)
+        scatter = scatter + squares / max(1, len(sizes) - 1)
+        expected = expected + variance_of_mean(one, clusters)
+        degrees += max(1, len(sizes) - 1)
+    # New folds are tested on the same examples: what all repeats share does not become less by repeating.
+    of_examples = variance_of_mean(each, clusters)
+    shared = np.maximum(0.0, of_examples - expected / repeats**2)
+    known = max(1, count_clusters(examples, clusters) - 1)
+    return (
+        (VarianceComponent(of_examples + imagined, known),),
+        (VarianceComponent(shared + imagined, known), VarianceComponent(scatter / repeats**2, degrees)),
+    )
 
 
 def by_repeat(values: np.ndarray, folds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -94,45 +110,49 @@ def by_repeat(values: np.ndarray, folds: np.ndarray) -> tuple[np.ndarray, np.nda
     return np.stack(means, axis=-2), folds[first[order]]
 
 
-def row_components(
-    values: np.ndarray, folds: np.ndarray | None, clusters: np.ndarray | None
-) -> tuple[VarianceComponent, VarianceComponent]:
-    """The noise of one row's mean: examples, trainings."""
-    examples = count_clusters(values.shape[-1], clusters)
-    shared = variance_of_mean(values.mean(axis=-2), clusters)
+def row_noise(values: np.ndarray, folds: np.ndarray | None, clusters: np.ndarray | None) -> Noise:
+    """The noise of one row's mean."""
+    each = values.mean(axis=-2)
     if folds is not None:
-        return VarianceComponent(shared, max(1, examples - 1)), fold_variance(*by_repeat(values, folds), clusters)
+        return fold_noise(each, *by_repeat(values, folds), clusters)
     of_draws, luck = draw_variance(values, clusters)
     return (
-        VarianceComponent(np.maximum(0.0, shared - luck), max(1, examples - 1)),
-        VarianceComponent(of_draws, max(1, values.shape[-2] - 1)),
+        (
+            VarianceComponent(
+                np.maximum(0.0, variance_of_mean(each, clusters) - luck),
+                max(1, count_clusters(each.shape[-1], clusters) - 1),
+            ),
+            VarianceComponent(of_draws, max(1, values.shape[-2] - 1)),
+        ),
     )
 
 
-def difference_components(
+def difference_noise(
     first: np.ndarray,
     second: np.ndarray,
     folds: tuple[np.ndarray, np.ndarray] | None,
     clusters: np.ndarray | None,
-    seeded: tuple[bool, bool] = (True, True),
-    accuracies: tuple[Any, Any] | None = None,
-) -> tuple[VarianceComponent, ...]:
-    """The noise of the difference of two rows with the same examples: examples, then trainings.
+    scales: tuple[Any, Any] = (1.0, 1.0),
+) -> Noise:
+    """The noise of the difference of two rows with the same examples.
 
     Differences are taken example by example, so what is hard for both cancels. With a fixed test split trainings are
     not paired (seed 0 of one row has nothing in common with seed 0 of another): each row's are a component. Under folds
-    both rows learn from the same examples in each fold, so the fold means of the difference tell what trainings add.
+    both rows learn from the same examples in each fold, so the folds' differences tell what trainings add. `scales`: of
+    the noise of each row's trainings on a fixed split (`skewness_scales`).
     """
-    examples = count_clusters(first.shape[-1], clusters)
+    each = first.mean(axis=-2) - second.mean(axis=-2)
+    examples = count_clusters(each.shape[-1], clusters)
     imagined = 2 * EXTRA / examples**2
-    difference = variance_of_mean(first.mean(axis=-2) - second.mean(axis=-2), clusters)
     if folds is None:
         (one, luck_one), (two, luck_two) = draw_variance(first, clusters), draw_variance(second, clusters)
-        scales = skewness_scales(accuracies or (first.mean(axis=(-2, -1)), second.mean(axis=(-2, -1))), seeded)
+        shared = np.maximum(0.0, variance_of_mean(each, clusters) - luck_one - luck_two)
         return (
-            VarianceComponent(np.maximum(0.0, difference - luck_one - luck_two) + imagined, max(1, examples - 1)),
-            VarianceComponent(one * scales[0], max(1, first.shape[-2] - 1)),
-            VarianceComponent(two * scales[1], max(1, second.shape[-2] - 1)),
+            (
+                VarianceComponent(shared + imagined, max(1, examples - 1)),
+                VarianceComponent(one * scales[0], max(1, first.shape[-2] - 1)),
+                VarianceComponent(two * scales[1], max(1, second.shape[-2] - 1)),
+            ),
         )
     (one, folds_one), (two, folds_two) = by_repeat(first, folds[0]), by_repeat(second, folds[1])
     # One row may have more repeats than the other. The common ones tell how much trainings add; what the others would
@@ -141,10 +161,7 @@ def difference_components(
     if not np.array_equal(folds_one[:common], folds_two[:common]):
         raise ValueError("two rows need the same folds in the repeats that both have")
     paired = one[..., :common, :] - two[..., :common, :]
-    return (
-        VarianceComponent(difference + imagined, max(1, examples - 1)),
-        fold_variance(paired, folds_one[:common], clusters),
-    )
+    return fold_noise(each, paired, folds_one[:common], clusters, imagined=imagined)
 
 
 def skewness_scales(accuracies: tuple[Any, Any], seeded: tuple[bool, bool]) -> tuple[Any, Any]:
@@ -175,19 +192,24 @@ def critical_value(degrees_of_freedom: float, tail: float) -> float:
     return float(-special.ndtri(tail) if endless else -special.stdtrit(degrees_of_freedom, tail))
 
 
-def half_width(components: Sequence[VarianceComponent], level: float = LEVEL) -> np.ndarray:
+def half_width(noise: Noise, level: float = LEVEL) -> np.ndarray:
     """Of an interval: every component brings its own critical value, and they add as squares.
 
     Banerjee (1960) showed that such an interval holds at least as often as it says, for normal noise whose components
     are estimated separately. One common number of degrees of freedom (Welch, Satterthwaite) does not, with few draws.
     """
-    return np.sqrt(sum(critical_value(degrees, level / 2) ** 2 * variance for variance, degrees in components))
+    return np.sqrt(_widest(noise, lambda degrees: critical_value(degrees, level / 2)))
 
 
-def degrees_of_freedom(components: Sequence[VarianceComponent]) -> np.ndarray:
-    """With which Student's interval would be as wide: one number for the reader."""
-    errors = quotient(half_width(components), np.sqrt(sum(variance for variance, _ in components)))
-    found = np.interp(errors, *_widths())
+def _widest(noise: Noise, factor: Callable[[float], float]) -> Any:
+    """The largest sum of variances, each times its squared factor."""
+    sums = [sum(factor(degrees) ** 2 * variance for variance, degrees in components) for components in noise]
+    return functools.reduce(np.maximum, sums)
+
+
+def degrees_of_freedom(half: Any, variance: Any) -> np.ndarray:
+    """With which Student's interval of this variance would be as wide: one number for the reader."""
+    found = np.interp(quotient(half, np.sqrt(variance)), *_widths())
     return np.divide(1.0, found, out=np.full(np.shape(found), np.inf), where=found > 1e-9)
 
 
@@ -198,10 +220,9 @@ def _widths() -> tuple[np.ndarray, np.ndarray]:
     return np.array([critical_value(1 / part if part else math.inf, LEVEL / 2) for part in inverse]), inverse
 
 
-def detectable_effect(components: Sequence[VarianceComponent], level: float = LEVEL) -> np.ndarray:
+def detectable_effect(noise: Noise, level: float = LEVEL) -> np.ndarray:
     """What would be found with `POWER`: about 2.8 standard errors, more where few trainings tell them."""
-    squares = sum(_detectable_errors(degrees, level) ** 2 * variance for variance, degrees in components)
-    return np.minimum(1.0, np.sqrt(squares))
+    return np.minimum(1.0, np.sqrt(_widest(noise, lambda degrees: _detectable_errors(degrees, level))))
 
 
 @cache
@@ -216,13 +237,13 @@ def _detectable_errors(degrees_of_freedom: float, level: float) -> float:
     return float(optimize.brentq(missing, 0.0, 10 * limit))
 
 
-def one_sided_p_value(distance: float, components: Sequence[VarianceComponent]) -> float:
+def one_sided_p_value(distance: float, noise: Noise) -> float:
     """The tail with which the interval reaches just this far."""
     if distance < 0:
-        return 1 - one_sided_p_value(-distance, components)
+        return 1 - one_sided_p_value(-distance, noise)
 
     def beyond(logarithm: float) -> float:
-        return float(half_width(components, 2 * math.exp(logarithm))) - distance
+        return float(half_width(noise, 2 * math.exp(logarithm))) - distance
 
     least, most = math.log(SMALLEST_P_VALUE), math.log(0.5)
     if distance == 0 or beyond(most) >= 0:
