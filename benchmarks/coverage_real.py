@@ -1,9 +1,9 @@
 """Do the intervals keep their word on real data? Reads the studies of benchmarks/real_studies.py, and counts.
 
-`python -m benchmarks.coverage_real FOLDER …` takes folders of studies. The truth is what all trainings of all studies did,
-on average, on the rows that their study never saw: the expected score over training sets of that size, seeds and test
-examples. A study is a share of a finite set, so its distance from that truth is a little smaller than from that of all
-texts of the kind; distances are divided by √(1 − share) before they are counted.
+`python -m benchmarks.coverage_real FOLDER …` takes folders of studies. The truth is what all trainings of all studies
+did, on average, on the rows that their study never saw: the expected score over training sets of that size, seeds and
+test examples. A study is a share of a finite set, so its distance from that truth is a little smaller than from that of
+all texts of the kind; distances are divided by √(1 − share) before they are counted.
 """
 
 import argparse

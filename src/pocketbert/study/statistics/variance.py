@@ -63,11 +63,13 @@ def draw_variance(values: np.ndarray, clusters: np.ndarray | None) -> tuple[np.n
     if draws == 1:
         return np.zeros(values.shape[:-2]), np.zeros(values.shape[:-2])
     of_draw, of_example = values.mean(axis=-1, keepdims=True), values.mean(axis=-2, keepdims=True)
-    residual = values - of_draw - of_example + of_draw.mean(axis=-2, keepdims=True)
+    residual = values - of_draw
+    residual -= of_example - of_draw.mean(axis=-2, keepdims=True)
     if clusters is not None:
         residual = sums_by_group(residual, clusters)
     count = residual.shape[-1]
-    luck = (residual**2).sum(axis=(-2, -1)) / (draws * (draws - 1) * examples**2) * count / max(1, count - 1)
+    squares = np.einsum("...de,...de->...", residual, residual)
+    luck = squares / (draws * (draws - 1) * examples**2) * count / max(1, count - 1)
     return of_draw[..., 0].var(axis=-1) / (draws - 1), luck
 
 
