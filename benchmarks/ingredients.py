@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.report import align
 from pocketbert.runs import load_run
-from pocketbert.study.statistics import compare, estimate
+from pocketbert.study.statistics import Outcomes, compare, estimate
 from pocketbert.study.store import read_predictions
 from pocketbert.training.settings import usable_cores
 
@@ -66,25 +66,25 @@ def one(number: int, seed: int, options: argparse.Namespace) -> None:
         pocketbert("train", options.task, *named, *seeded, "--out", f"{folder}-{method}")
 
 
-def right(number: int, method: str, options: argparse.Namespace) -> np.ndarray | None:
-    """(seeds, examples): was each test sentence told rightly?"""
+def outcomes(number: int, method: str, options: argparse.Namespace) -> Outcomes | None:
+    """Was each test sentence told rightly, with each seed?"""
     folders = [options.out / f"{number}-seed{seed}-{method}" for seed in range(options.seeds)]
     if not all(folder.is_dir() for folder in folders):
         return None
-    return np.stack([read_predictions(load_run(folder), "test")[1] for folder in folders])
+    return Outcomes.from_correct(np.stack([read_predictions(load_run(folder), "test")[1] for folder in folders]))
 
 
 def cells(number: int, options: argparse.Namespace) -> list[str]:
     row = []
     for method in METHODS:
-        own = right(number, method, options)
+        own = outcomes(number, method, options)
         if own is None:
             row += ["–", "–"]
             continue
         found = estimate(own)
         std = "" if found.std is None else f" ± {100 * found.std:.1f}"
         row.append(f"{100 * found.mean:.1f}{std} ({100 * found.low:.1f} to {100 * found.high:.1f})")
-        before = right(number - 1, method, options) if number else None
+        before = outcomes(number - 1, method, options) if number else None
         if before is None:
             row.append("–")
         else:

@@ -1,6 +1,6 @@
-"""How good predictions are, and how sure we are of it: for one run on one split.
+"""How good predictions are: scores, intervals and calibration of one run on one split. Numbers in, numbers out.
 
-Statistics over many runs (seeds, comparisons) belong to studies; this is what a single run can say.
+Statistics over many trainings (comparisons, recommendations) belong to studies; this is what a single run can say.
 """
 
 import math
@@ -9,6 +9,25 @@ from typing import Any
 import numpy as np
 
 Z = 1.959963984540054  # 97.5 % of a normal distribution lie below it
+TINY = 1e-12  # a probability of 0 has no logarithm
+COLDEST, HOTTEST = 0.05, 20.0  # temperatures beyond these say "all right" or "all wrong", not how much
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    """Probabilities, in float64: the last digit does not depend on how rows were batched."""
+    shifted = np.exp(logits.astype(np.float64) - logits.max(axis=-1, keepdims=True))
+    return shifted / shifted.sum(axis=-1, keepdims=True)
+
+
+def wilson_bounds(share: Any, width: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The shares that an observed one is compatible with (Wilson 1927): all p with (share − p)² ≤ width · p (1 − p).
+
+    Noise is smaller near 0 and 1, so the interval reaches further to the middle than to the end. `width` is the squared
+    half of the plain interval, divided by share (1 − share).
+    """
+    half = np.sqrt(width**2 + 4 * width * share * (1 - share))
+    low, high = ((2 * share + width + sign * half) / (2 * (1 + width)) for sign in (-1, 1))
+    return np.clip(np.minimum(share, low), 0.0, 1.0), np.clip(np.maximum(share, high), 0.0, 1.0)  # rounding aside
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
@@ -18,13 +37,11 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def wilson(right: int, rows: int) -> tuple[float, float]:
-    """A 95 % interval for a share (Wilson 1927): honest also near 0 and 1, where ± fails."""
+    """A 95 % interval for a share: honest also near 0 and 1, where ± fails."""
     if rows == 0:
         return 0.0, 1.0
-    share = right / rows
-    middle = (share + Z * Z / (2 * rows)) / (1 + Z * Z / rows)
-    half = Z / (1 + Z * Z / rows) * math.sqrt(share * (1 - share) / rows + Z * Z / (4 * rows * rows))
-    return max(0.0, min(share, middle - half)), min(1.0, max(share, middle + half))  # rounding aside, share is inside
+    low, high = wilson_bounds(right / rows, Z * Z / rows)
+    return float(low), float(high)
 
 
 def confusion(labels: np.ndarray, predicted: np.ndarray, count: int) -> np.ndarray:
@@ -33,10 +50,15 @@ def confusion(labels: np.ndarray, predicted: np.ndarray, count: int) -> np.ndarr
 
 
 def f1_scores(matrix: np.ndarray) -> np.ndarray:
-    """One a class; 0 where a class is neither there nor predicted."""
+    """One per class; 0 where a class is neither there nor predicted."""
     right = np.diag(matrix).astype(np.float64)
-    total = matrix.sum(axis=0) + matrix.sum(axis=1)
-    return np.divide(2 * right, total, out=np.zeros_like(right), where=total > 0)
+    return _quotient(2 * right, matrix.sum(axis=0) + matrix.sum(axis=1))
+
+
+def macro_f1(matrix: np.ndarray) -> float:
+    """The mean F1 of the classes that are there or predicted."""
+    present = (matrix.sum(axis=0) + matrix.sum(axis=1)) > 0
+    return float(f1_scores(matrix)[present].mean()) if present.any() else 0.0
 
 
 def matthews(matrix: np.ndarray) -> float:
@@ -48,16 +70,67 @@ def matthews(matrix: np.ndarray) -> float:
     return float(above / below) if below > 0 else 0.0
 
 
-def calibration_error(probabilities: np.ndarray, labels: np.ndarray, bins: int = 15) -> float:
-    """Expected calibration error: how far, on average, the confidence is from the share that is right."""
+def per_class(matrix: np.ndarray) -> list[dict[str, float]]:
+    """Precision, recall, F1 and rows of each class of a (true, predicted) table; 0 where there is nothing to divide."""
+    matrix = np.asarray(matrix)
+    right, predicted, true = np.diag(matrix).astype(np.float64), matrix.sum(axis=0), matrix.sum(axis=1)
+    columns = zip(_quotient(right, predicted), _quotient(right, true), f1_scores(matrix), true, strict=True)
+    return [
+        {"precision": float(precision), "recall": float(recall), "f1": float(f1), "support": int(rows)}
+        for precision, recall, f1, rows in columns
+    ]
+
+
+def reliability(probabilities: np.ndarray, labels: np.ndarray, bins: int = 10) -> list[dict[str, float]]:
+    """How often predictions of each confidence are right, in bins of equal width; empty ones are left out."""
     confidence = probabilities.max(axis=1)
     right = probabilities.argmax(axis=1) == labels
     which = np.minimum((confidence * bins).astype(int), bins - 1)
-    error = 0.0
-    for index in np.unique(which):
-        inside = which == index
-        error += inside.mean() * abs(right[inside].mean() - confidence[inside].mean())
-    return float(error)
+    return [
+        {
+            "confidence": float(confidence[which == index].mean()),
+            "accuracy": float(right[which == index].mean()),
+            "share": float((which == index).mean()),
+            "rows": int((which == index).sum()),
+        }
+        for index in np.unique(which)
+    ]
+
+
+def calibration_error(probabilities: np.ndarray, labels: np.ndarray, bins: int = 15) -> float:
+    """Expected calibration error: how far, on average, the confidence is from the share that is right."""
+    each = reliability(probabilities, labels, bins)
+    return sum(one["share"] * abs(one["accuracy"] - one["confidence"]) for one in each)
+
+
+def temperature(probabilities: np.ndarray, labels: np.ndarray) -> float:
+    """The one number to divide log-probabilities by so that confidence fits these labels best (Guo and others 2017).
+
+    Above 1: too sure of itself. The log loss is convex in its inverse, so the one place where the slope is zero is it.
+    """
+    from scipy import optimize  # not at the top: most who need a score need no temperature
+
+    logs = np.log(np.maximum(np.asarray(probabilities, dtype=np.float64), TINY))
+    labels = np.asarray(labels)
+    if len(labels) == 0:
+        return 1.0
+    own = logs[np.arange(len(labels)), labels]
+
+    def slope(inverse: float) -> float:
+        return float(((softmax(logs * inverse) * logs).sum(axis=1) - own).mean())
+
+    if abs(slope(1.0)) < TINY:  # all classes alike in every row: no temperature changes anything
+        return 1.0
+    if slope(1 / COLDEST) <= 0:
+        return COLDEST
+    if slope(1 / HOTTEST) >= 0:
+        return HOTTEST
+    return 1 / float(optimize.brentq(slope, 1 / HOTTEST, 1 / COLDEST))
+
+
+def rescale(probabilities: np.ndarray, temperature: float) -> np.ndarray:
+    """Probabilities at another temperature; which class is likeliest does not change."""
+    return softmax(np.log(np.maximum(np.asarray(probabilities, dtype=np.float64), TINY)) / temperature)
 
 
 def measure(probabilities: np.ndarray, labels: np.ndarray, names: tuple[str, ...]) -> dict[str, Any]:
@@ -66,18 +139,21 @@ def measure(probabilities: np.ndarray, labels: np.ndarray, names: tuple[str, ...
     matrix = confusion(labels, predicted, len(names))
     right = int(np.trace(matrix))
     low, high = wilson(right, len(labels))
-    each = f1_scores(matrix)
-    present = (matrix.sum(axis=0) + matrix.sum(axis=1)) > 0
     own = probabilities[np.arange(len(labels)), labels]
     return {
         "rows": len(labels),
         "accuracy": right / max(1, len(labels)),
         "low": low,
         "high": high,
-        "macro_f1": float(each[present].mean()) if present.any() else 0.0,
+        "macro_f1": macro_f1(matrix),
         "mcc": matthews(matrix),
-        "loss": float(-np.log(np.maximum(own, 1e-12)).mean()),
+        "loss": float(-np.log(np.maximum(own, TINY)).mean()),
         "calibration_error": calibration_error(probabilities, labels),
-        "f1": {name: float(score) for name, score in zip(names, each, strict=True)},
+        "f1": {name: float(score) for name, score in zip(names, f1_scores(matrix), strict=True)},
         "confusion": matrix.tolist(),
     }
+
+
+def _quotient(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """0 where there is nothing to divide."""
+    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)

@@ -1,0 +1,42 @@
+"""What many trainings say together: intervals, comparisons and decisions that count every source of chance.
+
+Another training set and another seed would have given another model; another test set would have asked something else.
+All are estimated from the same table of predictions (`Outcomes`), and all widen the interval. docs/statistics.md
+explains every formula and shows how often each keeps its word, on real data and on made-up data.
+"""
+
+from pocketbert.study.statistics.comparison import Comparison, compare, compare_all, equivalence, mcnemar
+from pocketbert.study.statistics.correction import holm, shaffer
+from pocketbert.study.statistics.decision import (
+    Recommendation,
+    collapsed,
+    highest_score,
+    nested_outcomes,
+    non_inferiority,
+    recommend,
+)
+from pocketbert.study.statistics.estimate import Estimate, estimate
+from pocketbert.study.statistics.outcomes import METRICS, Outcomes
+from pocketbert.study.statistics.variance import LEVEL, POWER
+
+__all__ = [
+    "LEVEL",
+    "METRICS",
+    "POWER",
+    "Comparison",
+    "Estimate",
+    "Outcomes",
+    "Recommendation",
+    "collapsed",
+    "compare",
+    "compare_all",
+    "equivalence",
+    "estimate",
+    "highest_score",
+    "holm",
+    "mcnemar",
+    "nested_outcomes",
+    "non_inferiority",
+    "recommend",
+    "shaffer",
+]
