@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 import pytest
+from report.sample import bare, task_summary
+from report.sample import row as made_row
 
 from pocketbert.errors import UserError
 from pocketbert.loading import load_model
@@ -236,25 +238,25 @@ def test_every_preset_has_rows_and_a_place_for_every_published_figure(name, mode
 
     monkeypatch.setitem(catalog.PACKAGES, "minilm-l6", _Stand(model))
     preset = get_preset(name)
-    rows, said = preset.rows(2, hub=False)
-    assert any("stands in for" in one for one in said)
+    rows, notes = preset.rows(2, hub=False)
+    assert any("stands in for" in one for one in notes)
     assert len({(row.task, row.name) for row in rows}) == len(rows)
     assert any(row.theirs for row in rows)
-    figure, on_dev = {"mean": 0.5, "low": 0.4, "high": 0.6}, {"mean": 0.3, "low": 0.2, "high": 0.4}
-    results = {
-        "said": said,
-        "tasks": [{"name": "cfimdb", "refused": {"test": "all labels are 0"}}],
-        "rows": [
-            {"task": row.task, "name": row.name, "accuracy": figure, "seeds": [0, 1], "dev": on_dev} for row in rows
-        ],
-    }
+    like = made_row("sst5", "row", 0.5, seeds=2)
+    accuracy, dev = (replace(like.accuracy, mean=at, low=at - 0.1, high=at + 0.1) for at in (0.5, 0.3))
+    document = replace(
+        bare(),
+        notes=tuple(notes),
+        tasks=tuple(task_summary(task, (8, 8, 8), ("negative", "positive")) for task in {row.task for row in rows}),
+        rows=tuple(replace(like, task=row.task, name=row.name, accuracy=accuracy, dev=dev) for row in rows),
+    )
     ours = set()
-    for table in preset.published(results):
-        assert table["differs"]
-        for line in table["rows"]:
-            assert len(line) == len(table["columns"])
+    for table in preset.published(document):
+        assert table.differs
+        for line in table.rows:
+            assert len(line) == len(table.columns)
             assert "not finished" not in " ".join(line)
-            ours |= {cell for title, cell in zip(table["columns"], line, strict=True) if title.startswith("ours")}
+            ours |= {cell for title, cell in zip(table.columns, line, strict=True) if title.startswith("ours")}
     both = {"50.0 (40.0 to 60.0; 2 seeds)", "30.0 (20.0 to 40.0; 2 seeds)"}
     assert ours - {""} == (both if name == "minbert" else {"50.0 (40.0 to 60.0; 2 seeds)"})  # it also tells dev
 

@@ -170,7 +170,7 @@ def curves(
         parts.append(tag("line", class_="reference", x1=LEFT, x2=WIDE - RIGHT, y1=y(reference), y2=y(reference)))
     parts += [_path(line, x, y, "other") for line in others[: max(0, MOST_LINES - len(chosen))] if line]
     parts += [_path(line, x, y, "seed") for line in chosen[:MOST_LINES] if line]
-    if len(chosen) > 1 and (mean := mean_line(chosen)):
+    if mean := mean_line(chosen):
         parts.append(_path(mean, x, y, "mean"))
     parts += [tag("circle", class_="chosen", cx=x(a), cy=y(b), r=3) for a, b in lines.marks[:MOST_LINES]]
     return _small(parts, label)
