@@ -22,6 +22,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from pocketbert.models import load_model
+from pocketbert.vectors import SentenceEncoder
 from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -30,11 +32,9 @@ from pocketbert import load_task
 from pocketbert.methods import get_method
 from pocketbert.methods.base import DataSize
 from pocketbert.methods.tfidf import _joined, _vectorizer
-from pocketbert.models import load_model
 from pocketbert.tasks import Split
 from pocketbert.tasks.split import connected
 from pocketbert.training.job import Job, JobTask
-from pocketbert.vectors import SentenceEncoder
 
 FOLDS = 5
 DEV = 0.1  # of a training part

@@ -13,12 +13,6 @@ TINY = 1e-12  # a probability of 0 has no logarithm
 COLDEST, HOTTEST = 0.05, 20.0  # temperatures beyond these say "all right" or "all wrong", not how much
 
 
-def softmax(logits: np.ndarray) -> np.ndarray:
-    """Probabilities, in float64: the last digit does not depend on how rows were batched."""
-    shifted = np.exp(logits.astype(np.float64) - logits.max(axis=-1, keepdims=True))
-    return shifted / shifted.sum(axis=-1, keepdims=True)
-
-
 def wilson_bounds(share: Any, width: Any) -> tuple[np.ndarray, np.ndarray]:
     """The shares that an observed one is compatible with (Wilson 1927): all p with (share − p)² ≤ width · p (1 − p).
 

@@ -30,11 +30,12 @@ from pocketbert.run_files import FORMAT, PREDICTIONS, SEEN, read_metadata, saved
 from pocketbert.runs import SERIOUS, Run, load_run, load_start
 from pocketbert.start import Start, weights_fingerprint
 from pocketbert.tasks import Check, Task, check_task
-from pocketbert.training.job import Job, JobTask, Predictions, Trained
+from pocketbert.training.job import Fitted, Job, JobTask, Predictions, Trained
 from pocketbert.training.loop import Report, trained_seeds
 from pocketbert.training.machine import computing, forget_peak_memory, peak_memory
 from pocketbert.training.settings import Settings
 
+TIMED = 64  # texts to time a prediction with
 Told = Mapping[str, Any] | Settings
 
 
@@ -311,10 +312,23 @@ def _write_results(folder: Path, plan: RunPlan, trained: Trained, elapsed: float
             "examples_per_second": epochs * len(task.train) / trained.elapsed if trained.elapsed else None,
             "peak_memory_bytes": peak_memory(),
             "trained_parameters": fitted.trained_parameters,
+            "model_bytes": fitted.model_bytes,
+            "seconds_per_1000_texts": _prediction_seconds(fitted, task),
         },
         "machine": {"python": platform.python_version(), "system": platform.system(), "processor": platform.machine()},
     }
     write_json(folder / METRICS, metrics)
+
+
+def _prediction_seconds(fitted: Fitted, task: Task) -> float | None:
+    """How long a thousand texts take, from a sample of those that are scored."""
+    split = task.splits.get(task.scored_name)
+    if split is None or not len(split):
+        return None
+    sample = split.take(np.arange(min(TIMED, len(split))))
+    began = time.perf_counter()
+    fitted.predict(sample)
+    return 1_000 * (time.perf_counter() - began) / len(sample)
 
 
 def write_predictions(path: Path, predicted: Predictions, labels: np.ndarray | None, names: tuple[str, ...]) -> None:

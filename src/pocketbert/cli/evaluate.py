@@ -28,10 +28,10 @@ def evaluate(
 ) -> None:
     """Score a finished run on a labelled split or file that it did not learn from."""
     from pocketbert.evaluate import evaluate_run
-    from pocketbert.runs import load_run
+    from pocketbert.study.final import recommended_run
 
     scores = evaluate_run(
-        load_run(run),
+        recommended_run(run),
         source,
         text=text,
         text2=text2,

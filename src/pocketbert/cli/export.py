@@ -18,9 +18,9 @@ def export(
 ) -> None:
     """Write a run as a folder that `transformers` opens as BertForSequenceClassification."""
     from pocketbert.export import export_run
-    from pocketbert.runs import load_run
+    from pocketbert.study.final import recommended_run
 
-    export_run(load_run(run), folder)
+    export_run(recommended_run(run), folder)
     if as_json:
         print_json({"folder": str(folder)})
     else:

@@ -34,12 +34,12 @@ def predict(
 ) -> None:
     """Predict every row of a file: its columns, and prediction, probab_0, probab_1, …"""
     from pocketbert.predict import predict_file
-    from pocketbert.runs import load_run
+    from pocketbert.study.final import recommended_run
 
     target = output_path(out, file, ".predicted.csv", as_json)
     with row_progress("predicted") as tick:
         done = predict_file(
-            load_run(run),
+            recommended_run(run),
             file,
             target,
             text=text,

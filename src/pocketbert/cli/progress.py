@@ -11,7 +11,7 @@ from pocketbert.cli.output import say
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pocketbert.study.plan import Plan
+    from pocketbert.study.plan import Plan, PlannedRun
     from pocketbert.study.pool import Event, Watch
     from pocketbert.training.loop import Progress
 
@@ -101,6 +101,16 @@ def study_progress(plan: "Plan", folder: "Path") -> Iterator["Watch"]:
     known = {run.key: run for run in plan.runs}  # two rows may share a run
     total = sum(run.estimated_seconds for run in known.values())
 
+    def _name(run: "PlannedRun") -> str:
+        row = plan.rows[run.row].name
+        named = f"{run.task}: {row}" if len(plan.tasks) > 1 else row
+        if run.key not in known:
+            return f"{named}, on all rows"
+        if run.part is None:
+            return f"{named}, seed {run.settings.seed}"
+        repeat = f"repeat {run.part.repeat + 1}, " if run.part.repeat else ""
+        return f"{named}, {repeat}fold {run.part.fold + 1}{f', seed {run.number}' if run.number else ''}"
+
     def left() -> str:
         done = sum(ended.values()) + sum(e.share * e.run.estimated_seconds for e in running.values())
         worked = done - before
@@ -110,16 +120,15 @@ def study_progress(plan: "Plan", folder: "Path") -> Iterator["Watch"]:
 
     def note(event: "Event") -> str | None:
         """Keep count; a line where there is something to say."""
-        run, name = event.run, f"{plan.rows[event.run.row].name}, seed {event.run.settings.seed}"
-        if len(plan.tasks) > 1:
-            name = f"{run.task}: {name}"
+        run, name = event.run, _name(event.run)
         if event.kind in ("began", "progress"):
             running[run.key] = event
             return None
         running.pop(run.key, None)
         if event.kind == "again":
             return f"{name}: {event.message}; trying again"
-        ended[run.key] = run.estimated_seconds
+        if run.key in known:
+            ended[run.key] = run.estimated_seconds
         count = f"[{len(ended)}/{len(known)}]"
         if event.kind == "failed":
             return f"{count} {name}: FAILED: {event.message.strip().splitlines()[-1]}"
@@ -138,7 +147,7 @@ def study_progress(plan: "Plan", folder: "Path") -> Iterator["Watch"]:
             nonlocal last
             line = note(event)
             if line is None and time.monotonic() - last > 3 * EVERY:
-                now = ", ".join(f"{plan.rows[one.run.row].name} {one.share:.0%}" for one in running.values())
+                now = ", ".join(f"{_name(one.run)} {one.share:.0%}" for one in running.values())
                 line = f"[{len(ended)}/{len(known)}] running: {now}{left()}"
             if line is not None:
                 last = time.monotonic()
@@ -158,9 +167,8 @@ def study_progress(plan: "Plan", folder: "Path") -> Iterator["Watch"]:
             table.add_column(column, justify="left" if column in ("running", "") else "right")
         for event in running.values():
             bar = "━" * round(20 * event.share)
-            name = f"{event.run.task}: {plan.rows[event.run.row].name}, seed {event.run.settings.seed}"
             speed = f"{event.speed:,.0f}" if event.speed else ""
-            table.add_row(name, f"{bar:<20}", speed, duration(event.left) if event.left else "")
+            table.add_row(_name(event.run), f"{bar:<20}", speed, duration(event.left) if event.left else "")
         table.add_row(f"{len(ended)} of {len(known)} runs finished{left()}", "", "", "")
         return table
 

@@ -15,6 +15,7 @@ from pocketbert.cli.progress import duration, study_progress
 from pocketbert.errors import UserError
 
 if TYPE_CHECKING:
+    from pocketbert.report.document import Document
     from pocketbert.study import Plan, Study
 
 
@@ -31,7 +32,15 @@ def study(
     ] = None,
     models: Annotated[str | None, typer.Option(help="With commas. Default: those at hand.")] = None,
     methods: Annotated[str | None, typer.Option(help="With commas; baselines are always included.")] = None,
-    seeds: Annotated[int | None, typer.Option(help="How many. Default: 3.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Trainings per row (default 5); under folds, per fold (1).")] = None,
+    folds: Annotated[
+        int | None, typer.Option(help="Without a test split, every row is tested once, in so many. 0: one split.")
+    ] = None,
+    repeats: Annotated[int | None, typer.Option(help="So often the folds are drawn anew. Default: 1.")] = None,
+    metric: Annotated[str | None, typer.Option(help="What decides: accuracy, macro_f1 or mcc.")] = None,
+    margin: Annotated[
+        float | None, typer.Option(help="Points that a cheaper row may be worse and still be recommended. Default: 1.")
+    ] = None,
     preset: Annotated[str | None, typer.Option(help="A published table, theirs beside ours: utah, minbert.")] = None,
     config: Annotated[Path | None, typer.Option(help="A study.toml; what is given here overrides it.")] = None,
     rows: Annotated[int | None, typer.Option(help="At most so many texts of each split: a quick look.")] = None,
@@ -62,6 +71,10 @@ def study(
         "models": _listed(models, "--models"),
         "methods": _listed(methods, "--methods"),
         "seeds": seeds,
+        "folds": folds,
+        "repeats": repeats,
+        "metric": metric,
+        "margin": None if margin is None else margin / 100,
         "preset": preset,
         "rows": rows,
         "out": out,
@@ -71,16 +84,22 @@ def study(
     if config is not None:
         made = from_config(config, told=told, **arguments)
     else:
-        made = Study(**{**arguments, "hub": hub}, settings=told)
+        made = Study(**{name: value for name, value in arguments.items() if value is not None}, settings=told)
     plan = made.plan()
     for message in _messages(made, plan):
         say(message)
     if dry_run:
         _show_plan(made, plan, workers, as_json)
         return
+
+    def decided(document: "Document") -> None:
+        if not as_json:
+            _show_results(document)
+            say("The verdict stands; what follows is the recommended model, trained on all rows.")
+
     with study_progress(plan, made.folder) as watch:
-        made.run(workers, watch=watch, plan=plan)
-    _show(made, as_json)
+        made.run(workers, watch=watch, plan=plan, decided=decided if plan.folds else None)
+    _show(made, as_json, known=bool(plan.folds))
 
 
 @app.command()
@@ -122,7 +141,7 @@ def _listed(given: str | None, flag: str) -> list[str] | None:
 def _messages(study: "Study", plan: "Plan") -> list[str]:
     """What was guessed, left out or is wrong with the data, said before anything is trained."""
     messages: list[str] = []
-    for task in study.tasks.values():
+    for task in plan.tasks.values():
         messages += task.notes
     for row, check in zip(plan.rows, plan.checks, strict=True):
         messages += [f"warning: {row.task}: {warning}" for warning in check.warnings]
@@ -151,12 +170,12 @@ def _show_plan(study: "Study", plan: "Plan", workers: str | None, as_json: bool)
             {
                 "task": row.task,
                 "row": row.name,
-                "seeds": len(own),
+                "trainings": len(own),
                 "finished": len(own) - len(waiting),
                 "learning_rate": rate,
                 "epochs": settings.get("epochs"),
                 "precision": settings.get("precision"),
-                "seconds_a_run": round(own[0].estimated_seconds, 1),
+                "seconds_per_training": round(own[0].estimated_seconds, 1),
             }
         )
     if as_json:
@@ -169,30 +188,42 @@ def _show_plan(study: "Study", plan: "Plan", workers: str | None, as_json: bool)
     table = [["" if value is None else value for value in line.values()] for line in lines]
     for cells in table:
         cells[-1] = f"about {duration(float(cells[-1]))}"
-    columns = ["task", "row", "seeds", "finished", "rate", "epochs", "precision", "a run"]
+    columns = ["task", "row", "trainings", "finished", "rate", "epochs", "precision", "each"]
     print_table(columns, table, title=f"{len(left)} of {len(plan.runs)} runs to do")
     many = "" if count == 1 else "s"
     say(f"about {duration(seconds)} with {count} worker{many}, into {study.folder}; nothing was run")
 
 
-def _show(study: "Study", as_json: bool) -> None:
+def _show_results(document: "Document") -> None:
     from pocketbert.study import tables
 
+    for task in document.tasks:
+        columns, lines = tables.table_rows(document, task.name)
+        if lines:
+            print_table(columns, lines, title=tables.title(task))
+    for published in document.published:
+        print_table(published.columns, published.rows, title=published.title)
+        say(f"What differs: {published.differs}")
+    for sentence in document.verdicts:
+        print(f"  {sentence}")
+
+
+def _show(study: "Study", as_json: bool, *, known: bool) -> None:
+    """What is left to say; `known`: the results were shown before."""
     document = study.results
     if as_json:
         print_json(document.to_dict())
-    else:
-        for task in document.tasks:
-            columns, lines = tables.table_rows(document, task.name)
-            if lines:
-                print_table(columns, lines, title=tables.title(task))
-        for published in document.published:
-            print_table(published.columns, published.rows, title=published.title)
-            say(f"What differs: {published.differs}")
-        for sentence in document.verdicts:
-            print(f"  {sentence}")
+    elif not known:
+        _show_results(document)
     for failure in document.failures:
         say(f"failed: {failure.run}: {failure.reason}")
+    for task in document.tasks:
+        if task.suspects:
+            say(f"{task.suspects:,} labels look wrong: {study.folder / 'suspect_labels.csv'}")
+    for one in document.recommended:
+        if one.final is not None:
+            whose = f" ({one.task})" if len(document.recommended) > 1 else ""
+            say(f"model{whose}: {study.folder / one.final}; use it: pocketbert predict {study.folder} FILE")
     say(f"\nreport: {study.folder / 'report.html'}")
     if document.failures:
         say(f"error: {len(document.failures)} runs failed; the same command again tries them once more")

@@ -109,6 +109,10 @@ class Method(ABC):
         """Files beside task and start that a run reads: a cluster does not have them."""
         return []
 
+    def operations(self, start: "Start | None", settings: Settings, work: Workload) -> float:
+        """Floating point operations to predict one text: what a row costs its user, the same on every machine."""
+        return 0.0
+
     def estimated_seconds(self, start: "Start | None", settings: Settings, work: Workload) -> float:
         """About how long a run takes in one thread; good to a factor of two."""
         return BEGIN + work.rows * 1e-6

@@ -123,6 +123,11 @@ class NetworkMethod(Method):
         trained = work.rows * passes * (3 * forward / (speed * faster) + OVERHEAD)
         return BEGIN + trained + work.evaluated * passes * forward / speed
 
+    def operations(self, start: "Start | None", settings: Settings, work: Workload) -> float:
+        assert isinstance(settings, TrainingSettings)
+        assert start is not None
+        return self.forward_products(start, settings, work)
+
     def forward_products(self, start: "Start", settings: TrainingSettings, work: Workload) -> float:
         """Floating point operations to read one text."""
         config = start.config

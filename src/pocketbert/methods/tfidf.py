@@ -31,6 +31,7 @@ class WordWeights(Fitted):
     def __init__(self, vectorizer: Any, weights: "np.ndarray", bias: "np.ndarray") -> None:
         self.vectorizer, self.weights, self.bias = vectorizer, weights, bias
         self.trained_parameters = weights.size + bias.size
+        self.model_bytes = weights.nbytes + bias.nbytes
 
     def predict(self, split: "Split", *, keep: bool = False) -> Predictions:
         import numpy as np
@@ -111,6 +112,9 @@ class Tfidf(Method):
         vectorizer.vocabulary_ = {word: row for row, word in enumerate(words)}
         vectorizer.idf_ = tensors["idf"]
         return WordWeights(vectorizer, tensors["weights"], tensors["bias"])
+
+    def operations(self, start: "Start | None", settings: Settings, work: Workload) -> float:
+        return 4 * work.words  # words and pairs, a product and a sum for each
 
     def estimated_seconds(self, start: "Start | None", settings: Settings, work: Workload) -> float:
         return BEGIN + work.rows * 2e-4

@@ -28,19 +28,21 @@ class Spread:
 
 @dataclass(frozen=True)
 class Score:
-    """An accuracy over seeds, with its 95 % interval. docs/statistics.md explains the fields."""
+    """A score over trainings, with its 95 % interval. docs/statistics.md explains the fields."""
 
     mean: float
     std: float | None
     low: float
     high: float
-    seeds: Count
+    draws: Count
+    trainings: Count
     examples: Count
-    freedom: float | None
-    seed_noise: float
+    clusters: Count
+    degrees_of_freedom: float | None
     example_noise: float
-    counts_seeds: bool  # False: one run of a method that has seeds; the interval says nothing about other seeds
-    values: tuple[float, ...] = ()  # one per seed
+    training_noise: float
+    counts_training_noise: bool  # False: one training of a method that has seeds; another could be otherwise
+    values: tuple[float, ...] = ()  # one per training
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,8 @@ class Cost:
     peak_memory_bytes: Count
     trained_parameters: Count
     examples_per_second: float | None
+    model_bytes: Count = 0  # in memory, when it predicts
+    seconds_per_1000_texts: float | None = None
 
 
 @dataclass(frozen=True)
@@ -105,12 +109,12 @@ class RowResults:
     baseline: bool
     guesses: bool  # it reads no texts
     deterministic: bool  # it has no seed
-    seeds: tuple[Count, ...]  # those that are finished
+    seeds: tuple[Count, ...]  # of the trainings that are finished
     missing: int  # and how many are not
     split: str
     accuracy: Score
-    macro_f1: Spread
-    mcc: Spread
+    macro_f1: Score
+    mcc: Score
     calibration_error: Spread
     loss: Spread
     temperature: Spread
@@ -127,6 +131,12 @@ class RowResults:
     folders: tuple[str, ...]
     theirs: str | None
     note: str | None
+    collapsed: Count = 0  # trainings that learnt nothing, while others of the row did
+    undertrained: Count = 0  # trainings that predict one class only, or whose loss did not fall
+
+    def score(self, metric: str) -> Score:
+        found: Score = getattr(self, metric)
+        return found
 
     def __post_init__(self) -> None:
         seeds, labels = len(self.seeds), len(self.per_class)
@@ -152,14 +162,41 @@ class ComparisonResult:
     corrected: float  # the p-value, corrected for the number of comparisons
     significant: bool  # what the corrected one says
     detectable: float  # the smallest difference that four studies of five like this one would have found
-    freedom: float | None
-    example_noise: float
-    seed_noise: tuple[float, ...]
-    seeds: tuple[Count, ...]
+    degrees_of_freedom: float | None
+    trainings: tuple[Count, ...]
     examples: Count
-    counts_seeds: bool
-    mcnemar: float | None  # where both are single runs
+    counts_training_noise: bool
+    mcnemar: float | None  # where both are single trainings
     sentence: str
+
+
+@dataclass(frozen=True)
+class Recommended:
+    """What to use on a task, and what may be promised of it."""
+
+    task: str
+    row: str
+    best: str  # the row with the highest score
+    margin: float  # by how much a cheaper row may be worse
+    p_value: float | None  # of "it is worse by the margin or more", where it is not the best itself
+    promised: Score  # of choosing so: each part of the rows was scored by the choice that the others made
+    chosen: tuple[str, ...]  # what these choices were
+    final: str | None  # the folder of the model that was trained on all rows
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A row whose label is probably wrong."""
+
+    task: str
+    number: Count  # in the file, from 1
+    text: str
+    second_text: str | None
+    label: str
+    predicted: str
+    self_confidence: float  # the mean probability of its label
+    agreeing: str  # how many rows of the table predict the other
 
 
 @dataclass(frozen=True)
@@ -192,6 +229,9 @@ class TaskSummary:
     origin: str
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
+    folds: Count = 0  # in which every row was tested once; 0: on a split
+    clusters: Count = 0  # of near-duplicates
+    suspects: Count = 0  # rows whose label is probably wrong
 
 
 @dataclass(frozen=True)
@@ -256,10 +296,13 @@ class Document:
     seconds: float  # of computing, over all runs
     verdicts: tuple[str, ...]
     rule: str  # how settings were chosen
+    metric: str  # the score that decides
     tasks: tuple[TaskSummary, ...]
     rows: tuple[RowResults, ...]
     comparisons: tuple[ComparisonResult, ...]
     mistakes: tuple[Mistake, ...]
+    recommended: tuple[Recommended, ...]
+    suspects: tuple[Suspect, ...]  # the most suspect of each task; suspect_labels.csv has all
     failures: tuple[Failure, ...]
     notes: tuple[str, ...]
     versions: dict[str, str]
@@ -271,7 +314,11 @@ class Document:
 
     def __post_init__(self) -> None:
         labels = {task.name: set(task.labels) for task in self.tasks}
-        for task in {one.task for some in (self.rows, self.comparisons, self.mistakes) for one in some}:
+        for task in {
+            one.task
+            for some in (self.rows, self.comparisons, self.mistakes, self.recommended, self.suspects)
+            for one in some
+        }:
             if task not in labels:
                 raise UserError(f"{quote(task)} is not among its tasks")
         for row in self.rows:

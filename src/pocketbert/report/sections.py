@@ -25,7 +25,7 @@ MOST_MISTAKES = 12  # per row
 MOST_MISTAKES_IN_ALL = 120
 MOST_LINES = 200  # of a table of probes, of a published table, of failures
 
-SPLITS = ("train", "dev", "test")
+SPLITS = ("all", "train", "dev", "test")
 
 View = dict[str, Any]  # what a template shows
 
@@ -61,7 +61,7 @@ def result_tables(groups: Sequence[Group]) -> Iterator[View]:
             "task": group.task,
             "rows": rows,
             "theirs": any(row.theirs for _, row in rows),
-            "alone": not all(row.accuracy.counts_seeds for _, row in rows),
+            "alone": not all(row.accuracy.counts_training_noise for _, row in rows),
             "chart": charts.dots(shown, label=label),
             "left_out": len(rows) - len(shown),
         }

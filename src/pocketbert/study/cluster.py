@@ -47,7 +47,7 @@ def _drive(
     ray: Any, plan: Plan, store: Store, jobs: list[list[PlannedRun]], watch: Watch
 ) -> list[tuple[PlannedRun, str]]:
     _refuse_impossible(ray, jobs)
-    tasks = {name: ray.put(task_to_json(task)) for name, task in plan.tasks.items()}
+    tasks = {name: ray.put(task_to_json(plan, name)) for name in plan.tasks}
     names = {run.model for job in jobs for run in job if run.model is not None}
     models = {name: ray.put(_files_of_model(name)) for name in names}
     parents: dict[str, Any] = {}  # finished runs that others start from

@@ -11,21 +11,38 @@ import numpy as np
 from pocketbert.study.plan import Plan, PlannedRun
 from pocketbert.study.store import Store
 from pocketbert.tasks import Split, Task
+from pocketbert.tasks.folds import Folds, Part
 from pocketbert.tasks.task import Derived
 from pocketbert.tokenizer import Encoded
 
 ARRAYS = ("ids", "starts", "second_starts", "cut")  # of an Encoded
 
 
-def task_to_json(task: Task) -> dict[str, Any]:
-    """What a run needs of a task."""
+def task_to_json(plan: Plan, name: str) -> dict[str, Any]:
+    """What runs need of a task, and of its folds where it is cut into such."""
+    task, folds = plan.tasks[name], plan.folds.get(name)
     splits = {name: _split_to_json(split) for name, split in task.splits.items()}
-    return {"name": task.name, "labels": list(task.labels), "pair": task.pair, "splits": splits}
+    content = {"name": task.name, "labels": list(task.labels), "pair": task.pair, "splits": splits}
+    if folds is None:
+        return {**content, "folds": None}
+    assignments = [_pack(assignment) for assignment in folds.assignments]
+    return {**content, "folds": {"count": folds.count, "clusters": _pack(folds.clusters), "assignments": assignments}}
 
 
-def task_from_json(content: dict[str, Any]) -> Task:
+def task_from_json(content: dict[str, Any]) -> Task | Folds:
     splits = {name: _split_from_json(split) for name, split in content["splits"].items()}
-    return Task(content["name"], tuple(content["labels"]), splits, content["pair"])
+    task = Task(content["name"], tuple(content["labels"]), splits, content["pair"])
+    folds = content["folds"]
+    if folds is None:
+        return task
+    return Folds(task, folds["count"], _unpack(folds["clusters"]), tuple(map(_unpack, folds["assignments"])))
+
+
+def task_of(message: dict[str, Any], known: Task | Folds) -> Task:
+    """The task of a bank's runs."""
+    if isinstance(known, Task):
+        return known
+    return known.task_of(Part(**message["part"]))
 
 
 def _split_to_json(split: Split) -> dict[str, Any]:
@@ -78,6 +95,7 @@ def bank_message(runs: list[PlannedRun], plan: Plan, store: Store) -> dict[str, 
     first = runs[0]
     return {
         "task": first.task,
+        "part": None if first.part is None else vars(first.part),
         "method": first.method,
         "model": first.model,
         "start": first.start,

@@ -22,6 +22,7 @@ from pocketbert.methods import SHAPE, WEIGHTS, DataSize, Method, Workload, basel
 from pocketbert.runs import load_start
 from pocketbert.start import Start, weights_fingerprint
 from pocketbert.tasks import Check, Task
+from pocketbert.tasks.folds import FOLDS, Folds, Part, cut_folds
 from pocketbert.train import check_for_run
 from pocketbert.training.machine import computing
 from pocketbert.training.settings import Settings, TrainingSettings
@@ -30,7 +31,12 @@ from pocketbert.values import Between, hold_fields, shown
 FORMAT = 2  # of what a key is made of
 THREADS = 1  # a run, on a CPU: runs side by side use the cores better than threads do
 KEPT = "the rate was chosen on the first seed and kept"
-Seeds = Annotated[int, Between(1, 10_000)]
+SEEDS = 5  # of a row, on a test split that was given; under folds, where every fold has its own, 1
+# How far apart seeds are under folds: more seeds, or more repeats, leave all others as they are.
+NEXT_SEED, NEXT_REPEAT = 100, 10_000
+Seeds = Annotated[int, Between(1, 99)]
+Repeats = Annotated[int, Between(1, 99)]
+FoldCount = Annotated[int, Between(0, 50)]
 T = TypeVar("T")
 
 
@@ -43,7 +49,8 @@ class Row:
     model: str | None = None
     settings: dict[str, Any] = field(default_factory=dict)  # what the method is told, by name
     name: str = ""  # how the table calls it
-    seeds: Seeds = 3
+    seeds: Seeds | None = None  # trainings; under folds: per fold
+    repeats: Repeats = 1  # of the folds, each time drawn anew
     theirs: str | None = None  # a published figure, to stand beside ours
     note: str | None = None
     keep_rate: bool = False  # of several rates, the first seed's choice is every seed's
@@ -56,8 +63,6 @@ class Row:
         hold_fields(self)
         method = get_method(self.method)
         method.read(self.settings)
-        if not method.seeded:
-            object.__setattr__(self, "seeds", 1)
         if self.keep_rate and KEPT not in (self.note or ""):
             object.__setattr__(self, "note", "; ".join(filter(None, [self.note, KEPT])))
         if not self.name:
@@ -85,6 +90,8 @@ class PlannedRun:
     estimated_seconds: float  # about how long
     start: str | None = None  # the folder of the run whose encoder it starts from
     rate_from: str | None = None  # the folder of the run that chooses its rate
+    part: Part | None = None  # of a task that is cut into folds
+    number: int = 0  # which of the row's seeds
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -99,11 +106,17 @@ class Plan:
     rows: tuple[Row, ...]
     runs: tuple[PlannedRun, ...]
     tasks: dict[str, Task]
+    folds: dict[str, Folds]  # of those tasks that are cut into folds
+    operations: tuple[float, ...]  # per row: what a prediction costs, to say which is cheaper
     checks: tuple[Check, ...]  # one a row
     notes: tuple[str, ...] = ()
 
     def of_row(self, row: int) -> list[PlannedRun]:
         return [run for run in self.runs if run.row == row]
+
+    def task_of(self, run: PlannedRun) -> Task:
+        """What this run trains and is tested on."""
+        return self.tasks[run.task] if run.part is None else self.folds[run.task].task_of(run.part)
 
     def jobs(self) -> list[list[PlannedRun]]:
         """What is handed to a worker in one piece, longest first. Runs that share something stay together."""
@@ -128,7 +141,7 @@ def banks(job: Sequence[PlannedRun]) -> list[list[PlannedRun]]:
     """A job's runs in groups that differ in their seeds alone."""
     groups: dict[Any, list[PlannedRun]] = {}
     for run in job:
-        groups.setdefault((replace(run.settings, seed=0), run.needs), []).append(run)
+        groups.setdefault((replace(run.settings, seed=0), run.needs, run.part), []).append(run)
     return list(groups.values())
 
 
@@ -144,8 +157,9 @@ def choose_rows(
     tasks: Sequence[str],
     models: Sequence[str] | None,
     methods: Sequence[str] | None,
-    seeds: int,
+    seeds: int | None,
     settings: Mapping[str, Any],
+    repeats: int = 1,
 ) -> tuple[list[Row], list[str]]:
     """Models x methods x tasks, baselines always among them; and what was left out, in sentences."""
     notes: list[str] = []
@@ -157,8 +171,10 @@ def choose_rows(
     refuse_unread(settings, [*always, *(method for method, _ in pairs)])
     rows = []
     for task in tasks:
-        rows += [Row(task, method, None, _read_by(method, settings), seeds=seeds) for method in always]
-        rows += [Row(task, method, model, _read_by(method, settings), seeds=seeds) for method, model in pairs]
+        rows += [
+            Row(task, method, model, _read_by(method, settings), seeds=seeds, repeats=repeats)
+            for method, model in [*((name, None) for name in always), *pairs]
+        ]
     return rows, notes
 
 
@@ -221,24 +237,33 @@ def _usual_pairs() -> list[tuple[str, str]]:
 # -- from rows to runs -----------------------------------------------------------------------------------------------
 
 
-def make_plan(rows: Sequence[Row], tasks: dict[str, Task], notes: Sequence[str] = ()) -> Plan:
-    """Resolve every row, look at its data, and name its runs. Every mistake that can be seen now is said now."""
+def make_plan(rows: Sequence[Row], tasks: Mapping[str, Task], notes: Sequence[str] = (), *, folds: int = FOLDS) -> Plan:
+    """Resolve every row, look at its data, and name its runs. Every mistake that can be seen now is said now.
+
+    A task whose test split nobody gave is cut into so many folds; 0: the split that was cut for it is used.
+    """
     if not rows:
         raise UserError("a study without rows: name a method")
-    planner = _Planner(rows, tasks)
+    repeats = {name: max(row.repeats for row in rows if row.task == name) for name in {row.task for row in rows}}
+    cut = {name: cut_folds(task, folds, repeats[name]) for name, task in tasks.items() if folds and task.whole}
+    tasks = {name: cut[name].task if name in cut else task for name, task in tasks.items()}
+    planner = _Planner(rows, tasks, cut)
     for number in range(len(rows)):
         planner.plan(number)
     runs = [run for number in range(len(rows)) for run in planner.runs[number]]
-    return Plan(tuple(rows), tuple(runs), tasks, tuple(planner.checks[n] for n in range(len(rows))), tuple(notes))
+    checks = tuple(planner.checks[number] for number in range(len(rows)))
+    operations = tuple(planner.operations[number] for number in range(len(rows)))
+    return Plan(tuple(rows), tuple(runs), tasks, cut, operations, checks, tuple(notes))
 
 
 class _Planner:
     """Rows in the order in which they need each other."""
 
-    def __init__(self, rows: Sequence[Row], tasks: dict[str, Task]) -> None:
-        self.rows, self.tasks = rows, tasks
+    def __init__(self, rows: Sequence[Row], tasks: dict[str, Task], folds: dict[str, Folds]) -> None:
+        self.rows, self.tasks, self.folds = rows, tasks, folds
         self.runs: dict[int, list[PlannedRun]] = {}
         self.checks: dict[int, Check] = {}
+        self.operations: dict[int, float] = {}
         self._known: dict[Any, Any] = {}
         self._begun: list[int] = []
         self._starts: dict[int, Start | None] = {}
@@ -268,28 +293,53 @@ class _Planner:
         return found[0]
 
     def _make(self, number: int, row: Row, before: dict[str, int]) -> None:
-        method, task = get_method(row.method), self.tasks[row.task]
+        method, task, folds = get_method(row.method), self.tasks[row.task], self.folds.get(row.task)
         told = {**row.settings, "threads": row.settings.get("threads") or THREADS}
         start = self._start(row, method, before)
         self._starts[number] = start
-        size = DataSize(len(task.split("train")), len(task.labels))
-        settings = method.resolve(method.read(told), start, size)
+        first = task if folds is None else self._fold(row.task, Part(0, 0))
+        settings = method.resolve(method.read(told), start, DataSize(len(first.split("train")), len(task.labels)))
         self.checks[number] = self._check(row, task, method, start, settings)
-        refuse(task, self.checks[number], settings)
+        refuse(first, self.checks[number], settings)
         if "rate_from" in before:
             _refuse_without_rate(row, settings, self.runs[before["rate_from"]][0].settings)
         identity = self._identity(row, task, method, start, settings, before)
-        estimated_seconds = method.estimated_seconds(start, settings, self._workload(task))
-        own: list[PlannedRun] = []
-        for seed in range(row.seeds):
-            needs = {what: self._of_seed(other, seed).folder for what, other in before.items()}
-            cost = estimated_seconds
-            if row.keep_rate and seed and isinstance(settings, TrainingSettings) and len(settings.rates) > 1:
-                needs["rate_from"] = own[0].folder
-            if "rate_from" in needs and isinstance(settings, TrainingSettings):
-                cost /= len(settings.rates)
-            own.append(_run(number, row, identity, replace(settings, seed=settings.seed + seed), cost, needs))
-        self.runs[number] = own
+        work = self._workload(row.task, first)
+        seconds = method.estimated_seconds(start, settings, work)
+        self.operations[number] = method.operations(start, settings, work)
+        seeds = 1 if not method.seeded else row.seeds or (SEEDS if folds is None else 1)
+        several = row.keep_rate and isinstance(settings, TrainingSettings) and len(settings.rates) > 1
+        own = self.runs[number] = []
+        for part in [None] if folds is None else folds.parts(row.repeats):
+            texts = self._texts(task, part)
+            for seed in range(seeds):
+                needs = {what: self._counterpart(other, part, seed).folder for what, other in before.items()}
+                if several and seed:
+                    needs["rate_from"] = own[-seed].folder
+                cost = seconds
+                if "rate_from" in needs and isinstance(settings, TrainingSettings):
+                    cost /= len(settings.rates)
+                seeded = replace(settings, seed=settings.seed + _offset(part, seed))
+                key = {**identity, "texts": texts}
+                own.append(_run(number, row, key, seeded, cost, needs, part, seed))
+
+    def _counterpart(self, row: int, part: Part | None, seed: int) -> PlannedRun:
+        """The run of a row that a later row's run needs: of the same fold, where both have folds; a row with fewer
+        seeds serves again."""
+        runs = [run for run in self.runs[row] if part is None or run.part in (None, part)]
+        return runs[seed % len(runs)]
+
+    def _fold(self, task: str, part: Part) -> Task:
+        return self._once("fold", (task, part), lambda _: self.folds[task].task_of(part))
+
+    def _texts(self, task: Task, part: Part | None) -> Any:
+        """What a run's texts are, as part of its key."""
+        whole = self._once("texts", task.name, lambda _: {name: task.fingerprint(name) for name in task.splits})
+        if part is None:
+            return whole
+        splits = self._fold(task.name, part).splits
+        rows = [split.part_of[1].tolist() for split in splits.values() if split.part_of is not None]
+        return {**whole, "rows": hashlib.blake2b(json.dumps(rows).encode(), digest_size=16).hexdigest()}
 
     def _once(self, what: str, key: Any, make: Callable[[Any], T]) -> T:
         """What several rows need, made for the first of them."""
@@ -298,11 +348,6 @@ class _Planner:
             self._known[place] = make(key)
         found: T = self._known[place]
         return found
-
-    def _of_seed(self, row: int, seed: int) -> PlannedRun:
-        """The run of a row that a later row's run of this seed needs; a row with fewer seeds serves again."""
-        runs = self.runs[row]
-        return runs[seed % len(runs)]
 
     def _start(self, row: Row, method: Method, before: dict[str, int]) -> Start | None:
         """What the row's runs start from; of a run that is still to come, all but its weights is known."""
@@ -334,7 +379,6 @@ class _Planner:
         before: dict[str, int],
     ) -> dict[str, Any]:
         """Everything but settings and needed runs that decides a run's numbers."""
-        texts = self._once("texts", task.name, lambda _: {name: task.fingerprint(name) for name in task.splits})
         fingerprint = None
         if start is not None and method.starts_from == WEIGHTS and "start" not in before:
             if not start.pretrained:
@@ -345,21 +389,36 @@ class _Planner:
             made = start.encoder
             fingerprint = self._once("weights", start.name, lambda _: weights_fingerprint(made()))
         starts = method.identity(start, settings, fingerprint)
-        return {"format": FORMAT, "task": task.name, "texts": texts, "method": row.method, "start": starts}
+        return {"format": FORMAT, "task": task.name, "method": row.method, "start": starts}
 
-    def _workload(self, task: Task) -> Workload:
-        return self._once("workload", task.name, lambda _: workload(task, self._products))
+    def _workload(self, name: str, task: Task) -> Workload:
+        return self._once("workload", name, lambda _: workload(task, self._products))
+
+
+def _offset(part: Part | None, seed: int) -> int:
+    """Every training has a seed of its own."""
+    return seed if part is None else part.fold + NEXT_SEED * seed + NEXT_REPEAT * part.repeat
 
 
 def _run(
-    number: int, row: Row, identity: dict[str, Any], settings: Settings, estimated_seconds: float, needs: dict[str, str]
+    number: int,
+    row: Row,
+    identity: dict[str, Any],
+    settings: Settings,
+    seconds: float,
+    needs: dict[str, str],
+    part: Part | None,
+    seed: int,
 ) -> PlannedRun:
     content = json.dumps({**identity, "settings": settings.key(), "needs": needs}, sort_keys=True)
     key = hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
-    parts = [row.task, row.method, *([short_name(row.model)] if row.model else []), f"seed{settings.seed}"]
+    where = [] if part is None else [*([f"repeat{part.repeat}"] if part.repeat else []), f"fold{part.fold}"]
+    seeds = [f"seed{seed}"] if part is None or seed else []
+    parts = [row.task, row.method, *([short_name(row.model)] if row.model else []), *where, *seeds]
     name = re.sub(r"[^A-Za-z0-9]+", "-", " ".join(parts)).strip("-")[:80]
+    folder = f"{name}-{key}"
     return PlannedRun(
-        key, f"{name}-{key}", number, row.task, row.method, row.model, settings, estimated_seconds, **needs
+        key, folder, number, row.task, row.method, row.model, settings, seconds, **needs, part=part, number=seed
     )
 
 

@@ -73,7 +73,7 @@ class Worker:
             self.row = run.row
         try:
             if run.task not in self.known:
-                self.send({"add": task_to_json(self.plan.tasks[run.task])})
+                self.send({"add": task_to_json(self.plan, run.task)})
                 self.known.add(run.task)
             self.send({**bank_message(bank, self.plan, self.store), "runs": str(self.store.runs)})
         except BrokenPipeError:

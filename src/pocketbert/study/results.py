@@ -1,16 +1,16 @@
-"""From finished runs to numbers: the document that the tables, the report and study.json are made of."""
+"""From finished runs to the results document, which tables, the report and study.json are made of."""
 
 import itertools
 import os
 import platform
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from importlib import metadata
 from typing import Any
 
 import numpy as np
 
-from pocketbert import __version__
+from pocketbert import __version__, metrics
 from pocketbert.methods import get_method
 from pocketbert.report.document import (
     Bin,
@@ -23,121 +23,228 @@ from pocketbert.report.document import (
     Failure,
     Machine,
     Mistake,
+    Recommended,
     RowResults,
     Score,
     Spread,
+    Suspect,
     TaskSummary,
 )
 from pocketbert.study import statistics
-from pocketbert.study.plan import Plan, PlannedRun, Row
+from pocketbert.study.plan import Plan, PlannedRun
+from pocketbert.study.scored import ScoredRow, read_row
 from pocketbert.study.store import Store
-from pocketbert.study.verdict import verdict
-from pocketbert.tasks import Split, Task
+from pocketbert.study.suspect_labels import SuspectLabel, suspect_labels
+from pocketbert.study.verdict import recommendation, verdict
+from pocketbert.study.wording import comparison_in_words
+from pocketbert.tasks import Task
 
 RULE = (
     "the epoch and the learning rate with the best dev accuracy (ties: the earlier epoch, then the rate listed first); "
-    "the test split is scored once, after that choice"
+    "what is tested is scored once, after that choice"
 )
 MISTAKES = 5  # of each row, that are shown
+SUSPECTS = 20  # of each task, that are shown
 VERSIONS = ("torch", "tokenizers", "safetensors", "numpy", "scipy", "scikit-learn")
 
 
-@dataclass(frozen=True, eq=False)
-class _Scored:
-    """A row's finished runs, read: one entry per seed in each list."""
+class Results:
+    """What the finished runs of a plan say, task by task."""
 
-    row: Row
-    runs: list[PlannedRun]
-    metrics: list[dict[str, Any]]
-    split: Split  # with labels
-    probabilities: list[np.ndarray]  # (examples, labels)
-    right: np.ndarray  # (seeds, examples)
-    right_on_dev: np.ndarray | None
-    temperatures: list[float]
+    def __init__(self, plan: Plan, store: Store, metric: str, margin: float) -> None:
+        self.plan, self.metric, self.margin = plan, metric, margin
+        read = [read_row(plan, store, number) for number in range(len(plan.rows))]
+        self.scored = {task: [one for one in read if one is not None and one.row.task == task] for task in plan.tasks}
+        self.recommended = {task: self._recommend(task) for task in plan.tasks}
+        self.suspects = {task: self._suspects(task) for task in plan.tasks}
 
+    def contenders(self, task: str) -> dict[str, ScoredRow]:
+        """The rows that read texts, and learnt something from them."""
+        return {
+            one.row.name: one
+            for one in self.scored[task]
+            if get_method(one.row.method).reads_texts and one.undertrained < len(one.runs)
+        }
 
-def gather(
-    plan: Plan,
-    store: Store,
-    failures: Sequence[tuple[PlannedRun, str]],
-    *,
-    name: str,
-    preset: str | None,
-    again: str | None,
-    workers: int | str,
-) -> Document:
-    """Everything the finished runs of a plan say."""
-    rows: list[RowResults] = []
-    mistakes: list[Mistake] = []
-    comparisons: list[ComparisonResult] = []
-    verdicts: list[str] = []
-    for task in plan.tasks.values():
-        scored = [
-            _read(row, runs, store, task)
-            for number, row in enumerate(plan.rows)
-            if row.task == task.name and (runs := [run for run in plan.of_row(number) if store.finished(run)])
+    def _recommend(self, task: str) -> "tuple[statistics.Recommendation, statistics.Outcomes, list[str]] | None":
+        """The row to use, what choosing so predicts of rows that had no part in the choice, and these choices."""
+        rows = {name: one.outcomes for name, one in self.contenders(task).items()}
+        if not rows:
+            return None
+        costs = {row.name: self.plan.operations[n] for n, row in enumerate(self.plan.rows) if row.task == task}
+
+        def choose(some: Mapping[str, statistics.Outcomes]) -> statistics.Recommendation:
+            return statistics.recommend(some, costs, self.margin, self.metric)
+
+        nested, chosen = statistics.nested_outcomes(rows, lambda some: choose(some).row)
+        return choose(rows), nested, chosen
+
+    def _suspects(self, task: str) -> list[SuspectLabel]:
+        """From probabilities that no row's own model gave: folds have them for every row."""
+        rows = self.contenders(task)
+        if task not in self.plan.folds or not rows:
+            return []
+        labels = self.plan.folds[task].rows.labels
+        assert labels is not None
+        return suspect_labels(np.stack([one.probabilities.mean(axis=0) for one in rows.values()]), labels)
+
+    def document(
+        self,
+        failures: Sequence[tuple[PlannedRun, str]],
+        *,
+        name: str,
+        preset: str | None,
+        again: str | None,
+        workers: int | str,
+        final: Mapping[str, str],
+    ) -> Document:
+        """Everything, as it is written. `final`: by task, the folder of the recommended model."""
+        plan = self.plan
+        rows: list[RowResults] = []
+        comparisons: list[ComparisonResult] = []
+        verdicts: list[str] = []
+        recommended: list[Recommended] = []
+        for task in plan.tasks:
+            of_task = [_row(one, plan.tasks[task]) for one in self.scored[task]]
+            compared = self._compare(task)
+            lost = sum(run.task == task for run, _ in failures)
+            if lost:
+                verdicts.append(f"On {task}, {lost} runs failed; they are not in these numbers.")
+            if of_task:
+                first, *others = verdict(of_task, compared, self.metric)
+                verdicts += [f"On {task}, {first}" if len(plan.tasks) > 1 else first, *others]
+            else:
+                verdicts.append(f"{task}: no row is finished yet.")
+            found = self._recommended(task, of_task, final.get(task))
+            if found is not None:
+                recommended.append(found)
+                verdicts.append(found.sentence)
+            rows += of_task
+            comparisons += compared
+        return Document(
+            pocketbert=__version__,
+            name=name,
+            preset=preset,
+            again=again,
+            workers=workers,
+            seconds=sum(len(row.seeds) * row.cost.seconds for row in rows),
+            verdicts=tuple(verdicts),
+            rule=RULE,
+            metric=self.metric,
+            tasks=tuple(self._summary(task) for task in plan.tasks.values()),
+            rows=tuple(rows),
+            comparisons=tuple(comparisons),
+            mistakes=tuple(
+                mistake
+                for task, scored in self.scored.items()
+                for one in scored
+                if not one.row.baseline
+                for mistake in _mistakes(one, plan.tasks[task].labels)
+            ),
+            recommended=tuple(recommended),
+            suspects=tuple(one for task in plan.tasks for one in self.suspect_rows(task)[:SUSPECTS]),
+            failures=tuple(Failure(run.folder, error) for run, error in failures),
+            notes=tuple(plan.notes),
+            versions={"python": platform.python_version()} | {name: metadata.version(name) for name in VERSIONS},
+            machine=Machine(platform.system(), platform.machine(), os.cpu_count()),
+        )
+
+    def suspect_rows(self, task: str) -> list[Suspect]:
+        """Rows whose label is probably wrong, the most suspect first, with their texts."""
+        names, models = self.plan.tasks[task].labels, len(self.contenders(task))
+        found = []
+        for one in self.suspects[task]:
+            rows = self.plan.folds[task].rows
+            found.append(
+                Suspect(
+                    task=task,
+                    number=one.row + 1 if rows.numbers is None else int(rows.numbers[one.row]),
+                    text=rows.texts[one.row],
+                    second_text=None if rows.second_texts is None else rows.second_texts[one.row],
+                    label=names[one.label],
+                    predicted=names[one.predicted],
+                    self_confidence=one.self_confidence,
+                    agreeing=f"{one.agreeing} of {models}",
+                )
+            )
+        return found
+
+    def _recommended(self, task: str, rows: Sequence[RowResults], final: str | None) -> Recommended | None:
+        found = self.recommended[task]
+        if found is None:
+            return None
+        choice, nested, chosen = found
+        promised = _score(nested, self.metric)
+        row = next(row for row in rows if row.name == choice.row)
+        return Recommended(
+            task=task,
+            row=choice.row,
+            best=choice.best,
+            margin=choice.margin,
+            p_value=choice.p_values.get(choice.row) if choice.cheaper else None,
+            promised=promised,
+            chosen=tuple(chosen),
+            final=final,
+            sentence=recommendation(row, choice, promised, self.metric),
+        )
+
+    def _compare(self, task: str) -> list[ComparisonResult]:
+        """Two families, each corrected for its own size: contenders among themselves, and each against guessing.
+
+        Otherwise the price of asking "is it better than a coin?" would be paid by the questions a person has.
+        """
+        rows = {one.row.name: one.outcomes for one in self.scored[task]}
+        guesses = [one.row.name for one in self.scored[task] if not get_method(one.row.method).reads_texts]
+        contenders = [name for name in rows if name not in guesses]
+        families = [list(itertools.combinations(contenders, 2)), list(itertools.product(contenders, guesses))]
+        return [
+            _comparison(task, *names, found, rows)
+            for pairs in families
+            for names, found in statistics.compare_all(rows, pairs, self.metric).items()
         ]
-        of_task = [_row(one, task) for one in scored]
-        compared = _compare(of_task, [one.right for one in scored])
-        lost = sum(run.task == task.name for run, _ in failures)
-        if lost:
-            verdicts.append(f"On {task.name}, {lost} runs failed; they are not in these numbers.")
-        if of_task:
-            first, *others = verdict(of_task, compared)
-            verdicts += [f"On {task.name}, {first}" if len(plan.tasks) > 1 else first, *others]
-        else:
-            verdicts.append(f"{task.name}: no run is finished yet.")
-        rows += of_task
-        comparisons += compared
-        mistakes += [mistake for one in scored if not one.row.baseline for mistake in _mistakes(one, task.labels)]
-    return Document(
-        pocketbert=__version__,
-        name=name,
-        preset=preset,
-        again=again,
-        workers=workers,
-        seconds=sum(len(row.seeds) * row.cost.seconds for row in rows),
-        verdicts=tuple(verdicts),
-        rule=RULE,
-        tasks=tuple(_summary(task, plan) for task in plan.tasks.values()),
-        rows=tuple(rows),
-        comparisons=tuple(comparisons),
-        mistakes=tuple(mistakes),
-        failures=tuple(Failure(run.folder, error) for run, error in failures),
-        notes=tuple(plan.notes),
-        versions={"python": platform.python_version()} | {name: metadata.version(name) for name in VERSIONS},
-        machine=Machine(platform.system(), platform.machine(), os.cpu_count()),
-    )
+
+    def _summary(self, task: Task) -> TaskSummary:
+        """What was learnt from and scored on, with everything there is to say about the data."""
+        plan = self.plan
+        checks = [check for row, check in zip(plan.rows, plan.checks, strict=True) if row.task == task.name]
+        exact = [check for check in checks if any(split.tokens["unit"] == "tokens" for split in check.splits.values())]
+        first, folds = (exact or checks)[0], plan.folds.get(task.name)
+        return TaskSummary(
+            name=task.name,
+            labels=task.labels,
+            pair=task.pair,
+            rows={name: len(split) for name, split in task.splits.items()},
+            balance={name: split.balance for name, split in first.splits.items() if split.labelled},
+            tokens={name: split.tokens for name, split in first.splits.items()},
+            refused={name: split.reason for name, split in task.splits.items() if not split.labelled},
+            scored=task.scored_name,
+            licence=task.licence,
+            origin=task.origin,
+            notes=tuple(task.notes),
+            warnings=tuple(dict.fromkeys(warning for check in exact or checks for warning in check.warnings)),
+            folds=0 if folds is None else folds.count,
+            clusters=0 if folds is None else len(np.unique(folds.clusters)),
+            suspects=len(self.suspects[task.name]),
+        )
 
 
-def _read(row: Row, runs: list[PlannedRun], store: Store, task: Task) -> _Scored:
-    split, dev = task.scored_name, task.splits.get("dev")
-    dev_labels = dev.labels if dev is not None and len(dev) else None
-    metrics, probabilities, right, right_on_dev, temperatures = [], [], [], [], []
-    for run in runs:
-        found = store.load(run)
-        metrics.append(found.metrics)
-        for_split, predicted = found.predictions(split)
-        probabilities.append(for_split)
-        right.append(predicted == task.split(split).labels)
-        if dev_labels is not None:
-            for_dev, predicted = found.predictions("dev")
-            right_on_dev.append(predicted == dev_labels)
-            temperatures.append(statistics.temperature(for_dev, dev_labels))
-    on_dev = None if dev_labels is None else np.array(right_on_dev)
-    return _Scored(row, runs, metrics, task.split(split), probabilities, np.array(right), on_dev, temperatures)
-
-
-def _row(scored: _Scored, task: Task) -> RowResults:
-    row, runs, metrics = scored.row, scored.runs, scored.metrics
-    method, split = get_method(row.method), task.scored_name
-    scores = [one["scores"][split] for one in metrics]
-    costs = [one["cost"] for one in metrics]
-    matrix = np.sum([score["confusion"] for score in scores], axis=0)
-    classes = zip(task.labels, statistics.per_class(matrix), strict=True)
-    labels = np.tile(_labels(scored.split), len(runs))
-    bins = statistics.reliability(np.concatenate(scored.probabilities), labels)
+def _row(scored: ScoredRow, task: Task) -> RowResults:
+    row, runs, results = scored.row, scored.runs, scored.results
+    method = get_method(row.method)
+    costs = [one["cost"] for one in results]
+    labels, draws = scored.outcomes.labels, scored.draws
+    matrix = sum(metrics.confusion(labels, one, len(task.labels)) for one in scored.outcomes.predictions)
+    classes = zip(task.labels, metrics.per_class(np.asarray(matrix)), strict=True)
+    bins = metrics.reliability(np.concatenate(scored.probabilities), np.tile(labels, draws))
     settings = runs[0].settings.to_dict()
+    values = tuple(score["accuracy"] for score in scored.scores)
+
+    def spread(name: str) -> Spread:
+        return _spread(score[name] for score in scored.scores)
+
+    def mean_cost(name: str) -> float | None:
+        return _mean([cost[name] for cost in costs if cost.get(name) is not None])
+
     return RowResults(
         task=row.task,
         name=row.name,
@@ -147,53 +254,51 @@ def _row(scored: _Scored, task: Task) -> RowResults:
         guesses=not method.reads_texts,
         deterministic=not method.seeded,
         seeds=tuple(run.settings.seed for run in runs),
-        missing=row.seeds - len(runs),
-        split=split,
-        accuracy=_score(scored.right, deterministic=not method.seeded),
-        macro_f1=_spread(score["macro_f1"] for score in scores),
-        mcc=_spread(score["mcc"] for score in scores),
-        calibration_error=_spread(score["calibration_error"] for score in scores),
-        loss=_spread(score["loss"] for score in scores),
+        missing=scored.missing,
+        split=task.scored_name,
+        accuracy=replace(_score(scored.outcomes, "accuracy"), values=values),
+        macro_f1=_score(scored.outcomes, "macro_f1"),
+        mcc=_score(scored.outcomes, "mcc"),
+        calibration_error=spread("calibration_error"),
+        loss=spread("loss"),
         temperature=Spread(_mean(scored.temperatures)),
-        dev=None if scored.right_on_dev is None else _score(scored.right_on_dev, deterministic=not method.seeded),
-        per_class={name: ClassScores(**{**one, "support": one["support"] / len(runs)}) for name, one in classes},
-        confusion=tuple(map(tuple, matrix.tolist())),
+        dev=None if scored.dev is None else _score(scored.dev, "accuracy"),
+        per_class={name: ClassScores(**{**one, "support": one["support"] / draws}) for name, one in classes},
+        confusion=tuple(map(tuple, np.asarray(matrix).tolist())),
         reliability=tuple(Bin(one["confidence"], one["accuracy"], one["share"], int(one["rows"])) for one in bins),
-        curves=tuple(curve for one in metrics for curve in _curves(one["history"])),
-        chosen=tuple(Chosen(run.settings.seed, **one["best"]) for run, one in zip(runs, metrics, strict=True)),
-        trials=max(one["trials"] for one in metrics),
-        truncated=max(score.get("truncated", 0) for score in scores),
+        curves=tuple(curve for one in results for curve in _curves(one["history"])),
+        chosen=tuple(Chosen(run.settings.seed, **one["best"]) for run, one in zip(runs, results, strict=True)),
+        trials=max(one["trials"] for one in results),
+        truncated=round(sum(score.get("truncated", 0) for score in scored.scores) / draws),
         cost=Cost(
             seconds=float(np.mean([cost["seconds"] for cost in costs])),
             peak_memory_bytes=max(cost["peak_memory_bytes"] for cost in costs),
             trained_parameters=max(cost["trained_parameters"] for cost in costs),
-            examples_per_second=_mean([cost["examples_per_second"] for cost in costs if cost["examples_per_second"]]),
+            examples_per_second=mean_cost("examples_per_second"),
+            model_bytes=max(cost.get("model_bytes", 0) for cost in costs),
+            seconds_per_1000_texts=mean_cost("seconds_per_1000_texts"),
         ),
         settings={name: value for name, value in settings.items() if name != "seed"},
         folders=tuple(run.folder for run in runs),
         theirs=row.theirs,
         note=row.note,
+        collapsed=scored.collapsed,
+        undertrained=scored.undertrained,
     )
 
 
-def _score(right: np.ndarray, *, deterministic: bool) -> Score:
-    found = statistics.estimate(right, deterministic=deterministic)
-    return Score(**vars(found), values=tuple(right.mean(axis=1).tolist()))
+def _score(outcomes: statistics.Outcomes, metric: str) -> Score:
+    return Score(**vars(statistics.estimate(outcomes, metric)))
 
 
 def _spread(values: Iterable[float]) -> Spread:
-    """Mean, and standard deviation over seeds where there are several."""
+    """Mean, and standard deviation over trainings where there are several."""
     known = list(values)
     return Spread(_mean(known), float(np.std(known, ddof=1)) if len(known) > 1 else None)
 
 
 def _mean(values: Sequence[float]) -> float | None:
     return float(np.mean(values)) if values else None
-
-
-def _labels(split: Split) -> np.ndarray:
-    assert split.labels is not None
-    return split.labels
 
 
 def _curves(history: list[dict[str, Any]]) -> list[Curve]:
@@ -207,10 +312,10 @@ def _curves(history: list[dict[str, Any]]) -> list[Curve]:
     ]
 
 
-def _mistakes(scored: _Scored, names: tuple[str, ...]) -> list[Mistake]:
+def _mistakes(scored: ScoredRow, names: tuple[str, ...]) -> list[Mistake]:
     """The texts a row was most certain about, and wrong: often the label is what is wrong."""
-    split, labels, seeds = scored.split, _labels(scored.split), len(scored.runs)
-    pooled = np.sum([one / seeds for one in scored.probabilities], axis=0)
+    split, labels, draws = scored.split, scored.outcomes.labels, scored.draws
+    pooled = scored.probabilities.mean(axis=0)
     wrong = np.flatnonzero(pooled.argmax(axis=1) != labels)
     worst = wrong[np.argsort(-pooled[wrong].max(axis=1), kind="stable")][:MISTAKES]
     return [
@@ -222,38 +327,22 @@ def _mistakes(scored: _Scored, names: tuple[str, ...]) -> list[Mistake]:
             label=names[labels[place]],
             prediction=names[int(pooled[place].argmax())],
             probability=float(pooled[place].max()),
-            wrong=f"{seeds - int(scored.right[:, place].sum())} of {seeds} seeds",
+            wrong=f"{draws - int(scored.outcomes.correct[:, place].sum())} of {draws} trainings that tested it",
         )
         for place in worst.tolist()
     ]
 
 
-def _compare(rows: Sequence[RowResults], right: Sequence[np.ndarray]) -> list[ComparisonResult]:
-    """Two families, each corrected for its own size: contenders among themselves, and each of them against guessing.
-
-    Otherwise the price of asking "is it better than a coin?" would be paid by the questions a person has.
-    """
-    by_name = {row.name: one for row, one in zip(rows, right, strict=True)}
-    deterministic = {row.name for row in rows if row.deterministic}
-    contenders = [row.name for row in rows if not row.guesses]
-    among = list(itertools.combinations(contenders, 2))
-    against = [(name, row.name) for name in contenders for row in rows if row.guesses]
-    pairs = {
-        **statistics.compare_all(by_name, deterministic, among),
-        **statistics.compare_all(by_name, deterministic, against),
-    }
-    return [_comparison(rows[0].task, *names, found, by_name) for names, found in pairs.items()]
-
-
 def _comparison(
-    task: str, first: str, second: str, found: statistics.Comparison, right: dict[str, np.ndarray]
+    task: str, first: str, second: str, found: statistics.Comparison, rows: Mapping[str, statistics.Outcomes]
 ) -> ComparisonResult:
-    """Two rows, the better one first. Two single runs also have an exact test."""
+    """Two rows, the better one first. Two single trainings also have an exact test."""
     if found.effect < 0:
-        found = replace(found, effect=-found.effect, low=-found.high, high=-found.low)
+        found = replace(found, effect=-found.effect, low=-found.high, high=-found.low, trainings=found.trainings[::-1])
         first, second = second, first
-    assert found.corrected is not None
-    single = len(right[first]) == len(right[second]) == 1
+    assert found.corrected_p_value is not None
+    one, two = rows[first], rows[second]
+    single = one.draws == two.draws == 1 and one.folds is None
     return ComparisonResult(
         task=task,
         first=first,
@@ -261,37 +350,14 @@ def _comparison(
         effect=found.effect,
         low=found.low,
         high=found.high,
-        p_value=found.p,
-        corrected=found.corrected,
-        significant=found.corrected < statistics.LEVEL,
-        detectable=found.smallest,
-        freedom=found.freedom,
-        example_noise=found.example_noise,
-        seed_noise=found.seed_noise,
-        seeds=found.seeds,
+        p_value=found.p_value,
+        corrected=found.corrected_p_value,
+        significant=found.significant,
+        detectable=found.detectable_effect,
+        degrees_of_freedom=found.degrees_of_freedom,
+        trainings=found.trainings,
         examples=found.examples,
-        counts_seeds=found.counts_seeds,
-        mcnemar=statistics.mcnemar(right[first][0], right[second][0]) if single else None,
-        sentence=statistics.words(first, second, found),
-    )
-
-
-def _summary(task: Task, plan: Plan) -> TaskSummary:
-    """What was learnt from and scored on, with everything there is to say about the data."""
-    checks = [check for row, check in zip(plan.rows, plan.checks, strict=True) if row.task == task.name]
-    exact = [check for check in checks if any(split.tokens["unit"] == "tokens" for split in check.splits.values())]
-    first = (exact or checks)[0]
-    return TaskSummary(
-        name=task.name,
-        labels=task.labels,
-        pair=task.pair,
-        rows={name: len(split) for name, split in task.splits.items()},
-        balance={name: split.balance for name, split in first.splits.items() if split.labelled},
-        tokens={name: split.tokens for name, split in first.splits.items()},
-        refused={name: split.reason for name, split in task.splits.items() if not split.labelled},
-        scored=task.scored_name,
-        licence=task.licence,
-        origin=task.origin,
-        notes=tuple(task.notes),
-        warnings=tuple(dict.fromkeys(warning for check in exact or checks for warning in check.warnings)),
+        counts_training_noise=found.counts_training_noise,
+        mcnemar=statistics.mcnemar(one.correct[0], two.correct[0]) if single else None,
+        sentence=comparison_in_words(first, second, found),
     )

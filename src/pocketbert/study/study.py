@@ -3,28 +3,45 @@
 import os
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from pocketbert.errors import UserError
 from pocketbert.files import write_text
+from pocketbert.locks import LOCK
+from pocketbert.manifest import CHECKPOINT
 from pocketbert.methods import get_method
 from pocketbert.paths import require_regular_file
 from pocketbert.report import Document, write_document, write_report
 from pocketbert.study import tables
-from pocketbert.study.plan import Plan, PlannedRun, Row, Seeds, choose_rows, make_plan, refuse_unread, refuse_wrong
+from pocketbert.study.final import best_on_dev, final_plan, final_run, final_store
+from pocketbert.study.plan import (
+    FoldCount,
+    Plan,
+    PlannedRun,
+    Repeats,
+    Row,
+    Seeds,
+    choose_rows,
+    make_plan,
+    refuse_unread,
+    refuse_wrong,
+)
 from pocketbert.study.pool import Event, Pool, Watch
 from pocketbert.study.presets import Preset, get_preset
-from pocketbert.study.results import gather
+from pocketbert.study.results import Results
+from pocketbert.study.statistics import METRICS
 from pocketbert.study.store import Store
 from pocketbert.tasks import Task, load_task
+from pocketbert.tasks.folds import FOLDS
 from pocketbert.tasks.split import sample
 from pocketbert.training.settings import usable_cores
-from pocketbert.values import Between, field_names, held, known_keys, shown, within
+from pocketbert.values import Between, OneOf, field_names, held, known_keys, shown, within
 
-SEEDS = 3
+PRESET_SEEDS = 3
+MARGIN = 0.01  # a point
 MOST_TOML = 1_000_000  # bytes
 Rows = Annotated[int, Between(2, 10**9)]
 
@@ -36,7 +53,11 @@ class Study:
         tasks: names of built-in tasks, paths of one's own files, or Task objects; default: movies.
         models: names from `pocketbert models`; default: what the package carries, or is installed beside it.
         methods: names from `pocketbert methods`; baselines are always among them.
-        seeds: how many; baselines without chance run once.
+        seeds: how many trainings; default 5. Under folds: per fold, default 1. Methods without chance train once.
+        folds: where a task has no test split of its own, every row is tested once, in so many folds; 0: one split.
+        repeats: so often the folds are drawn anew.
+        metric: the score that decides: accuracy, macro_f1 or mcc.
+        margin: by how much (a share) a cheaper row may be worse than the best, and still be recommended.
         settings: what every run is told whose method reads it, by name; what is left open the method derives.
         rows: at most so many texts of each split, drawn once: for a quick look.
         table: rows of one's own (`Row`), instead of models x methods.
@@ -57,12 +78,22 @@ class Study:
         rows: int | None = None,
         table: Sequence[Row] | None = None,
         preset: str | None = None,
+        folds: int = FOLDS,
+        repeats: int = 1,
+        metric: str = "accuracy",
+        margin: float = MARGIN,
         hub: bool = False,
         name: str | None = None,
         out: str | os.PathLike[str] | None = None,
         again: str | None = None,
     ) -> None:
         held(seeds, Seeds | None, "seeds")
+        self.folds = held(folds, FoldCount, "folds")
+        if self.folds == 1:
+            raise UserError("folds 1: at least two are needed, one to train on while the other is tested; 0 for none")
+        held(repeats, Repeats, "repeats")
+        self.metric = held(metric, Annotated[str, OneOf(METRICS)], "metric")
+        self.margin = held(margin, Annotated[float, Between(0.0, 1.0)], "margin")
         for what, names in (("models", models), ("methods", methods)):
             held(names, tuple[str, ...] | None, what)
         for what, text in (("preset", preset), ("name", name)):
@@ -73,13 +104,11 @@ class Study:
             if tasks or models or methods or table:
                 raise UserError(f"preset {preset} names its own tasks, models and methods; leave yours out")
             self.preset = get_preset(preset)
-            chosen, notes = self.preset.rows(SEEDS if seeds is None else seeds, hub)
+            chosen, notes = self.preset.rows(PRESET_SEEDS if seeds is None else seeds, hub)
             tasks = list(dict.fromkeys(row.task for row in chosen))
         self.tasks, called = _load(tasks, rows, hub)
         if preset is None and table is None:
-            chosen, notes = choose_rows(
-                list(self.tasks), models, methods, SEEDS if seeds is None else seeds, settings or {}
-            )
+            chosen, notes = choose_rows(list(self.tasks), models, methods, seeds, settings or {}, repeats)
         elif table is not None:
             named = [replace(row, task=_task_of(row, self.tasks, called)) for row in table]
             chosen = [replace(row, task=name) for name in self.tasks for row in named if row.task in ("", name)]
@@ -103,7 +132,7 @@ class Study:
 
     def plan(self) -> Plan:
         """What will run, fully resolved."""
-        return make_plan(self.rows, self.tasks, self.notes)
+        return make_plan(self.rows, self.tasks, self.notes, folds=self.folds)
 
     def run(
         self,
@@ -111,13 +140,15 @@ class Study:
         *,
         watch: Watch | None = None,
         plan: Plan | None = None,
+        decided: Callable[[Document], None] | None = None,
     ) -> "Study":
-        """Do every run that is not done yet, then the statistics and the report.
+        """Do every run that is not done yet, then the statistics, the report, and the model to use.
 
         Args:
             workers: processes side by side; default: one a core. "ray" or "ray://address": a Ray cluster.
             watch: hears of every run's progress.
             plan: what `plan()` gave, where it was asked before.
+            decided: hears the results as soon as they are known, before the recommended model is trained on all rows.
         """
         plan = plan or self.plan()
         store = Store(self.folder)
@@ -127,8 +158,28 @@ class Study:
             left = [job for job in jobs if job]
             failures = self._do(plan, store, left, workers, watch or _nobody) if left else []
             store.tidy()
-            self._finish(plan, store, failures, workers)
+            results = Results(plan, store, self.metric, self.margin)
+            self._finish(results, store, failures, workers, {})
+            if decided is not None:
+                decided(self.results)
+            final = self._final(plan, results, store, watch or _nobody)
+            self._finish(results, store, failures, workers, final)
         return self
+
+    def _final(self, plan: Plan, results: Results, store: Store, watch: Watch) -> dict[str, str]:
+        """By task, the folder of the recommended model: trained on all rows, where there are folds."""
+        rows = {task: results.contenders(task)[found[0].row] for task, found in results.recommended.items() if found}
+        made = {task: final_run(plan, row, several=len(plan.tasks) > 1) for task, row in rows.items()}
+        runs = [run for run in made.values() if run is not None]
+        place = final_store(store, runs)
+        left = [[run] for run in runs if not place.finished(run)]
+        lost = {run.task: why for run, why in Pool(final_plan(plan, runs), place, 1, watch).run(left)} if left else {}
+        if lost:
+            raise UserError(f"the recommended model could not be trained on all rows: {next(iter(lost.values()))}")
+        for run in runs:
+            for name in (LOCK, CHECKPOINT):
+                (place.runs / run.folder / name).unlink(missing_ok=True)
+        return {task: best_on_dev(rows[task]) if run is None else run.folder for task, run in made.items()}
 
     def _do(
         self, plan: Plan, store: Store, jobs: list[list[PlannedRun]], workers: int | str | None, watch: Watch
@@ -140,13 +191,27 @@ class Study:
             return run_on_ray(plan, store, jobs, count, watch)
         return Pool(plan, store, count, watch).run(jobs)
 
-    def _finish(self, plan: Plan, store: Store, failures: list[tuple[PlannedRun, str]], workers: Any) -> None:
-        preset = None if self.preset is None else self.preset.name
-        document = gather(
-            plan, store, failures, name=self.name, preset=preset, again=self.again, workers=parse_workers(workers)
+    def _finish(
+        self,
+        results: Results,
+        store: Store,
+        failures: list[tuple[PlannedRun, str]],
+        workers: Any,
+        final: dict[str, str],
+    ) -> None:
+        document = results.document(
+            failures,
+            name=self.name,
+            preset=None if self.preset is None else self.preset.name,
+            again=self.again,
+            workers=parse_workers(workers),
+            final=final,
         )
         if self.preset is not None:
-            document = self.preset.complete(document, plan, store, self.folder)
+            document = self.preset.complete(document, results.plan, store, self.folder)
+        suspects = [one for task in results.plan.tasks for one in results.suspect_rows(task)]
+        if results.plan.folds:
+            write_text(self.folder / "suspect_labels.csv", tables.suspect_labels(suspects))
         store.index()
         write_document(document, self.folder / "study.json")
         write_text(self.folder / "table.md", tables.markdown(document))
@@ -227,6 +292,10 @@ KEYS: dict[str, Any] = {
     "models": tuple[str, ...],
     "methods": tuple[str, ...],
     "seeds": Seeds,
+    "folds": FoldCount,
+    "repeats": Repeats,
+    "metric": str,
+    "margin": float,
     "rows": Rows,
     "preset": str,
     "hub": bool,
@@ -253,9 +322,9 @@ def from_config(path: str | os.PathLike[str], *, told: dict[str, Any] | None = N
         raise UserError(f"{path}: preset {content['preset']} has its own settings; leave yours out")
     arguments: dict[str, Any] = {**content, **given}
     if table is not None:
-        seeds = arguments.get("seeds", SEEDS)
+        common = {name: arguments[name] for name in ("seeds", "repeats") if arguments.get(name) is not None}
         with within(path):
-            arguments["table"] = [_row(entry, seeds, settings) for entry in table]
+            arguments["table"] = [_row(entry, common, settings) for entry in table]
             refuse_unread(settings, [row.method for row in arguments["table"]])
         arguments.pop("methods", None)
     return Study(**arguments, settings=settings)
@@ -276,7 +345,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise UserError(f"not TOML: {error}") from error
 
 
-def _row(entry: dict[str, Any], seeds: int, settings: Mapping[str, Any]) -> Row:
+def _row(entry: dict[str, Any], defaults: Mapping[str, Any], settings: Mapping[str, Any]) -> Row:
     """A row of its own settings, and of the study's those that its method reads."""
     known = field_names(Row)
     if "method" not in entry or set(entry) - known:
@@ -284,4 +353,4 @@ def _row(entry: dict[str, Any], seeds: int, settings: Mapping[str, Any]) -> Row:
     own = held(entry.get("settings", {}), dict[str, Any], "settings of a [[row]]")
     method = get_method(held(entry["method"], str, "method"))
     common = {name: value for name, value in settings.items() if method.reads(name)}
-    return Row(**{"task": "", "seeds": seeds, **entry, "settings": {**common, **own}})
+    return Row(**{"task": "", **defaults, **entry, "settings": {**common, **own}})

@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 
 from pocketbert.files import RowWriter
-from pocketbert.report.document import Document, TaskSummary
+from pocketbert.report.document import Document, Suspect, TaskSummary
 from pocketbert.report.wording import duration, interval, spread
 
-COLUMNS = ("row", "seeds", "accuracy %", "95 % interval", "macro-F1 %", "time per run")
+COLUMNS = ("row", "trainings", "accuracy %", "95 % interval", "macro-F1 %", "time per run")
 BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 MARKS = re.compile(r"[\\`*\[\]|~]|(?<!\w)_|_(?!\w)")  # a _ inside a word means nothing
 
@@ -35,8 +35,11 @@ def table_rows(document: Document, task: str) -> tuple[list[str], list[list[str]
 
 def title(task: TaskSummary) -> str:
     """What the numbers of a task are about."""
+    texts = f"{task.rows[task.scored]:,} texts"
+    if task.folds:
+        return f"{task.name}, {texts}, each tested once, in {task.folds} folds"
     note = "" if task.scored == "test" else ": dev also chose the epoch; there is no labelled test split"
-    return f"{task.name}, {task.scored} split, {task.rows[task.scored]:,} texts{note}"
+    return f"{task.name}, {task.scored} split, {texts}{note}"
 
 
 def markdown(document: Document) -> str:
@@ -48,8 +51,8 @@ def markdown(document: Document) -> str:
         parts += [f"## {published.title}", _table(published.columns, published.rows), published.differs]
     parts += [plain(f"Failed: {failure.run}: {failure.reason}") for failure in document.failures]
     parts.append(
-        "Accuracy is mean ± standard deviation over seeds; the interval is for the mean, and counts the choice of "
-        "texts and, where there are several seeds, of seeds."
+        "Accuracy is mean ± standard deviation over trainings; the interval is for the mean, and counts the choice of "
+        "test texts and, where there are several trainings, of seeds; under folds, of training texts, too."
     )
     return "\n\n".join(parts) + "\n"
 
@@ -62,6 +65,17 @@ def plain(text: str) -> str:
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join("| " + " | ".join(map(plain, cells)) + " |" for cells in lines)
+
+
+def suspect_labels(suspects: Sequence[Suspect]) -> str:
+    """suspect_labels.csv: rows whose label is probably wrong, the most suspect of each task first."""
+    out = io.StringIO()
+    writer = RowWriter(out)
+    writer.writerow(["task", "row", "label", "predicted", "probability_of_label", "rows_that_agree", "text", "text2"])
+    for one in suspects:
+        numbers = [one.task, one.number, one.label, one.predicted, f"{one.self_confidence:.4f}", one.agreeing]
+        writer.writerow([*numbers, one.text, one.second_text or ""])
+    return out.getvalue()
 
 
 def comma_separated(document: Document) -> str:

@@ -19,8 +19,9 @@ from pocketbert.errors import CannotWrite, UserError
 from pocketbert.methods import get_method
 from pocketbert.runs import load_run
 from pocketbert.start import Start
-from pocketbert.study.messages import task_from_json
+from pocketbert.study.messages import task_from_json, task_of
 from pocketbert.tasks import Check, Task
+from pocketbert.tasks.folds import Folds
 from pocketbert.train import plan_run, train_runs
 from pocketbert.training.loop import Progress
 
@@ -30,13 +31,14 @@ WAIT = 30.0  # seconds to let the worker of a killed study end
 Tell = Callable[[dict[str, Any]], None]
 
 
-def do_bank(message: dict[str, Any], task: Task, runs: Path, tell: Tell, base: Start | None = None) -> None:
+def do_bank(message: dict[str, Any], known: Task | Folds, runs: Path, tell: Tell, base: Start | None = None) -> None:
     """Train runs that differ in their seeds alone, each into its folder, and tell how it goes.
 
     What it says of a failure is in the last message. `base`: the model that its name stands for, where that
     lies in another folder than on the machine that planned.
     """
     try:
+        task = task_of(message, known)
         start = base if message["start"] is None else load_run(runs / message["start"]).start(base)
         plan = plan_run(
             task,
@@ -45,6 +47,7 @@ def do_bank(message: dict[str, Any], task: Task, runs: Path, tell: Tell, base: S
             start=start,
             settings=get_method(message["method"]).read(message["settings"]),
             check=Check(task.name, {}, warnings=message["warnings"]),
+            fold=message["part"],
         )
         folders = {int(seed): runs / folder for seed, folder in message["seeds"].items()}
         train_runs(plan, folders, report=_reporter(tell), wait=WAIT)
@@ -84,12 +87,11 @@ def main() -> None:
 
     incoming: queue.Queue[dict[str, Any]] = queue.Queue()
     threading.Thread(target=_listen, args=(incoming,), daemon=True).start()
-    tasks: dict[str, Task] = {}
+    tasks: dict[str, Task | Folds] = {}
     while True:
         message = incoming.get()
         if "add" in message:
-            task = task_from_json(message["add"])
-            tasks[task.name] = task
+            tasks[message["add"]["name"]] = task_from_json(message["add"])
         else:
             do_bank(message, tasks[message["task"]], Path(message["runs"]), tell)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pocketbert.errors import listed, quote
-from pocketbert.tasks.task import Split, Task
+from pocketbert.tasks.task import ALL, Split, Task
 from pocketbert.tokenizer import Tokenizer, spans
 
 # UTF-8 read as Latin-1 or Windows text: Ã or Â and a sign of the upper half; or a character that was
@@ -125,9 +125,10 @@ def _warn(name: str, seen: SplitCheck, max_length: int, errors: list[str], warni
     if not seen.rows:
         errors.append(f"{name}: there are no rows")
         return
-    if not seen.labelled:
-        then = "there is nothing to learn from" if name == "train" else "it can be predicted, and will never be scored"
-        (errors if name == "train" else warnings).append(f"{name}: {seen.reason}; {then}")
+    if not seen.labelled and name in ("train", ALL):
+        errors.append(f"{name}: {seen.reason}; there is nothing to learn from")
+    elif not seen.labelled:
+        warnings.append(f"{name}: {seen.reason}; it can be predicted, and will never be scored")
     if seen.empty == seen.rows:
         errors.append(f"{name}: every text is empty; is the text column the right one?")
     elif seen.empty:
@@ -155,7 +156,7 @@ def _rows(count: int, one: str = "has", many: str = "have") -> str:
 
 
 def _balance(splits: dict[str, SplitCheck], errors: list[str], warnings: list[str]) -> None:
-    train = splits.get("train")
+    train = splits.get("train") or splits.get(ALL)
     if train is None:
         errors.append("train: there is no such split")
         return

@@ -1,35 +1,72 @@
 """Folds: every row is tested once, by a model that saw neither it nor a near-duplicate of it.
 
-A task without a test split of its own is pooled (`pool_rows`), its near-duplicates are clustered
-(`near_duplicates.group_near_duplicates`), the clusters are dealt to folds (`make_folds`), and each fold is a task like
-any other (`fold_task`). A row's number is its place in the pool: out-of-fold predictions go back to
-`assignment == fold`.
+Of a task without a test split of its own, all rows count (`Task.whole`). Near-duplicates are clustered, clusters are
+dealt to folds (`make_folds`), and each fold is a task like any other (`Folds.task_of`): a view of the same rows, which
+are tokenised once.
 """
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pocketbert.errors import UserError, listed
+from pocketbert.tasks.near_duplicates import group_near_duplicates
 from pocketbert.tasks.split import cut
-from pocketbert.tasks.task import Split, Task
+from pocketbert.tasks.task import ALL, Split, Task
 
 FOLDS = 5
 DEV_SHARE = 0.1  # of the rows a fold does not test
 LARGEST_CLUSTER = 0.5  # of all rows
 
 
-def pool_rows(task: Task) -> Split:
-    """All rows of a task that have labels: those of train, then dev, then test."""
-    splits = [split for split in task.splits.values() if split.labels is not None]
-    if not splits:
-        raise UserError(f"{task.name}: no split has labels; there is nothing to make folds of")
-    inputs = [example for split in splits for example in split.inputs()]
-    firsts = [example if isinstance(example, str) else example[0] for example in inputs]
-    seconds = [example[1] for example in inputs] if task.pair else None
-    return Split(firsts, seconds, np.concatenate([split.labels for split in splits if split.labels is not None]))
+@dataclass(frozen=True)
+class Part:
+    """One training's share of a task that is cut into folds."""
+
+    repeat: int
+    fold: int
+
+
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """A task whose every row is tested once in each repeat."""
+
+    task: Task  # with all rows as its one split
+    count: int
+    clusters: np.ndarray  # of near-duplicates, one number per row
+    assignments: tuple[np.ndarray, ...]  # per repeat: the fold that tests each row
+
+    @property
+    def rows(self) -> Split:
+        return self.task.split(ALL)
+
+    def parts(self, repeats: int) -> list[Part]:
+        return [Part(repeat, fold) for repeat in range(repeats) for fold in range(self.count)]
+
+    def tested(self, part: Part) -> np.ndarray:
+        """The rows that this training is tested on."""
+        return np.flatnonzero(self.assignments[part.repeat] == part.fold)
+
+    def task_of(self, part: Part) -> Task:
+        """The task of one training: its fold is test, and of the other rows a share is dev."""
+        return fold_task(self.task, self.assignments[part.repeat], self.clusters, part.fold)
+
+
+def cut_folds(task: Task, count: int, repeats: int) -> Folds:
+    """Cut a task whose test split nobody gave; what cannot be cut is refused."""
+    assert task.whole is not None
+    assert task.whole.labels is not None
+    whole = replace(task, splits={ALL: task.whole})
+    clusters = group_near_duplicates(task.whole)
+    assignments = tuple(
+        make_folds(task.whole.labels, clusters, count, repeat=repeat, names=task.labels) for repeat in range(repeats)
+    )
+    kept = [note for note in task.notes if note not in task.about_splits]
+    cut = f"no test split was given: every row is tested once, in {count} folds"
+    notes = (*kept, cut, *fold_notes(clusters, count))
+    return Folds(replace(whole, notes=notes, about_splits=()), count, clusters, assignments)
 
 
 def make_folds(
@@ -135,21 +172,15 @@ def fold_notes(clusters: np.ndarray, folds: int) -> tuple[str, ...]:
 
 
 def fold_task(
-    task: Task,
-    rows: Split,
-    assignment: np.ndarray,
-    clusters: np.ndarray,
-    fold: int,
-    *,
-    dev_share: float = DEV_SHARE,
-    seed: int = 0,
+    task: Task, assignment: np.ndarray, clusters: np.ndarray, fold: int, *, dev_share: float = DEV_SHARE, seed: int = 0
 ) -> Task:
     """The task of one fold: its rows are test, and of the others a share is dev, stratified and by cluster.
 
     Args:
-        rows: the task's pool (`pool_rows`), to which `assignment` and `clusters` belong.
+        task: with all rows as its one split; `assignment` and `clusters` have an entry for each.
         seed: draws dev.
     """
+    rows = task.split(ALL)
     assert rows.labels is not None
     others = np.flatnonzero(assignment != fold)
     # The fold is part of the name, or a cluster would be dev in all folds or in none.
@@ -161,8 +192,8 @@ def fold_task(
             "give more rows"
         )
     splits = {
-        "train": rows.take(others[parts["train"]]),
-        "dev": rows.take(others[parts["dev"]]),
-        "test": rows.take(np.flatnonzero(assignment == fold)),
+        "train": rows.view(others[parts["train"]]),
+        "dev": rows.view(others[parts["dev"]]),
+        "test": rows.view(np.flatnonzero(assignment == fold)),
     }
     return replace(task, splits=splits)

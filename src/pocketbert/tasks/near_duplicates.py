@@ -20,7 +20,7 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
-from pocketbert.tasks.split import normalise, text_hashes
+from pocketbert.tasks.normalise import normalise
 from pocketbert.tasks.task import Split
 
 THRESHOLD = 0.8
@@ -38,23 +38,22 @@ SEPARATORS = re.compile(
 SLACK = 1e-9  # bounds may let a pair through for nothing; they may not lose one to rounding
 
 
-def group_near_duplicates(
-    texts: Sequence[str], second_texts: Sequence[str] | None = None, threshold: float = THRESHOLD
-) -> np.ndarray:
+def group_near_duplicates(split: Split, threshold: float = THRESHOLD) -> np.ndarray:
     """One cluster number per row; near-duplicates have the same.
 
     The rows of a cluster, and its number, do not depend on the order of the rows.
 
+    Of pairs both texts count, as one sequence of words.
+
     Args:
-        second_texts: of pairs; both texts count, as one sequence of words.
         threshold: the Jaccard similarity, above 0 and at most 1, from which on two rows are near-duplicates.
     """
     if not 0 < threshold <= 1:
         raise ValueError(f"a Jaccard similarity is above 0 and at most 1, not {threshold}")
-    hashes = text_hashes(Split(list(texts), None if second_texts is None else list(second_texts), None))
+    hashes = split.hashes
     if not len(hashes):
         return np.zeros(0, dtype=np.int64)
-    sets, set_of_row = _gram_sets(texts, second_texts)
+    sets, set_of_row = _gram_sets(split.texts, split.second_texts)
     component = np.arange(len(sets))
     by_hash = np.argsort(hashes, kind="stable")
     same = hashes[by_hash[:-1]] == hashes[by_hash[1:]]

@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from pocketbert.errors import UserError, listed, quote
 from pocketbert.tasks.columns import ColumnChecker, Columns, choose_columns, require
 from pocketbert.tasks.labels import hide_minus_one, label_text, placeholder, sort_labels, to_indexes
@@ -61,18 +63,22 @@ def load_own(
     for name, raw in raws.items():
         splits[name] = _split(name, raw, names, notes, labels_are_real)
 
+    whole = None if "test" in splits else _together(splits)
+    about_splits: list[str] = []
     if len(paths) == 1 and len(files) == 1:
-        splits = _cut(splits["train"], SHARES, seed, notes)
-        notes.append(
+        splits = _cut(splits["train"], SHARES, seed, about_splits)
+        about_splits.append(
             "one file was given, so it was split: "
             + ", ".join(f"{name} {len(split):,}" for name, split in splits.items())
             + f" (stratified by label, seed {seed}; equal texts stay on one side)"
         )
     elif "dev" not in splits:
-        splits |= _cut(splits["train"], {"dev": SHARES["dev"]}, seed, notes)
-        notes.append(f"there is no dev split: {len(splits['dev']):,} rows were cut from train for it (seed {seed})")
+        splits |= _cut(splits["train"], {"dev": SHARES["dev"]}, seed, about_splits)
+        about_splits.append(
+            f"there is no dev split: {len(splits['dev']):,} rows were cut from train for it (seed {seed})"
+        )
     if "test" not in splits:
-        notes.append("there is no test split: nothing is held back to score the chosen model on")
+        about_splits.append("there is no test split: nothing is held back to score the chosen model on")
     order = [name for name in ("train", "dev", "test") if name in splits]
     for name in order:
         if not len(splits[name]):
@@ -83,9 +89,23 @@ def load_own(
         splits={name: splits[name] for name in order},
         pair=columns.second is not None,
         origin=", ".join(_written(str(path)) for path in paths),
-        notes=tuple(notes),
+        notes=(*notes, *about_splits),
+        about_splits=tuple(about_splits),
+        whole=whole,
         suspicions=(*train.suspicions, *(note for raw in raws.values() for note in raw.cut)),
     )
+
+
+def _together(splits: dict[str, Split]) -> Split | None:
+    """All rows that have labels, in the order of their files; None where one split has none."""
+    parts = list(splits.values())
+    if len(parts) == 1:
+        return parts[0]
+    labels = [part.labels for part in parts if part.labels is not None]
+    if len(labels) < len(parts):
+        return None
+    seconds = [text for part in parts for text in part.second_texts or ()]
+    return Split([text for part in parts for text in part.texts], seconds or None, np.concatenate(labels))
 
 
 def _stem(path: Path) -> str:
@@ -210,7 +230,8 @@ def _split(name: str, raw: Raw, names: tuple[str, ...], notes: list[str], labels
             "−1; the "
             f"first is row {first + 1}) and are left out"
         )
-    split = Split(raw.texts, raw.second_texts, known).take(have)
+    numbers = np.arange(1, len(known) + 1)
+    split = Split(raw.texts, raw.second_texts, known, numbers=numbers).take(have)
     if name == "train" or labels_are_real:
         return split
     reason = placeholder([label for label in raw.labels if label is not None], len(names))

@@ -96,6 +96,8 @@ class Parts:
         self.source = source
         self.labels_are_real = labels_are_real
         self.notes: list[str] = []
+        self.about_splits: list[str] = []
+        self.whole: Split | None = None  # every row, where there is no test split of its own
         self.origin = ""
         self.folder = next((folder for folder in data_folders() if self._complete(folder)), None)
         self.on_hub = self.folder is None and hub and source.hub is not None
@@ -212,5 +214,7 @@ def load_builtin(name: str, *, hub: bool = False, labels_are_real: bool = False)
         pair=source.pair,
         licence=source.licence,
         origin=parts.origin,
-        notes=tuple(parts.notes),
+        notes=(*parts.notes, *parts.about_splits),
+        about_splits=tuple(parts.about_splits),
+        whole=parts.whole,
     )

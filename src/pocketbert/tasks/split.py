@@ -98,18 +98,20 @@ def cut_split(
 
 def sample(task: Task, rows: int) -> Task:
     """At most so many texts of each split, every label in its share: the same ones on every machine."""
-    splits = {}
-    for name, split in task.splits.items():
-        if len(split) <= rows:
-            splits[name] = split
-            continue
-        labels = np.zeros(len(split), dtype=np.int64) if split.labels is None else split.labels
-        order = np.array([hash_fraction(key) for key in split.normalised()])
-        chosen: list[int] = []
-        for label in np.unique(labels):
-            members = np.flatnonzero(labels == label)
-            count = max(1, round(rows * len(members) / len(split)))
-            chosen += members[np.argsort(order[members], kind="stable")][:count].tolist()
-        splits[name] = split.take(sorted(chosen))
+    splits = {name: _sample(split, rows) for name, split in task.splits.items()}
+    whole = None if task.whole is None else _sample(task.whole, rows)
     notes = (*task.notes, f"only about {rows:,} texts of each split are used")
-    return replace(task, splits=splits, notes=notes)
+    return replace(task, splits=splits, whole=whole, notes=notes)
+
+
+def _sample(split: Split, rows: int) -> Split:
+    if len(split) <= rows:
+        return split
+    labels = np.zeros(len(split), dtype=np.int64) if split.labels is None else split.labels
+    order = np.array([hash_fraction(key) for key in split.normalised()])
+    chosen: list[int] = []
+    for label in np.unique(labels):
+        members = np.flatnonzero(labels == label)
+        count = max(1, round(rows * len(members) / len(split)))
+        chosen += members[np.argsort(order[members], kind="stable")][:count].tolist()
+    return split.take(sorted(chosen))

@@ -13,6 +13,7 @@ from pocketbert.tasks.normalise import hash_keys, normalise
 if TYPE_CHECKING:
     from pocketbert.tokenizer import Encoded, Tokenizer
 
+ALL = "all"  # the one split of a task that is cut into folds
 KEPT = 4  # readings by different tokenizers that are kept
 
 
@@ -36,6 +37,7 @@ class Split:
     second_texts: list[str] | None  # the second sentence of each pair; None when the task has single sentences
     labels: np.ndarray | None  # int64 indexes into Task.labels; None when there are no real labels
     reason: str = ""  # why `labels` is None
+    numbers: np.ndarray | None = field(default=None, repr=False)  # of the rows in their file, from 1; None: not known
     part_of: "tuple[Split, np.ndarray] | None" = field(default=None, repr=False)  # a view: of which split, which rows
     derived: Derived = field(default_factory=Derived, repr=False)
 
@@ -71,6 +73,7 @@ class Split:
             second_texts=None if self.second_texts is None else [self.second_texts[row] for row in index],
             labels=None if self.labels is None else self.labels[index],
             reason=self.reason,
+            numbers=None if self.numbers is None else self.numbers[index],
             part_of=part_of,
         )
         if self.derived.hashes is not None:
@@ -119,6 +122,8 @@ class Task:
     origin: str = ""
     notes: tuple[str, ...] = ()  # what was guessed, cut or left out, in sentences to say aloud
     suspicions: tuple[str, ...] = ()  # what looked wrong while reading; `check` shows these as warnings
+    about_splits: tuple[str, ...] = ()  # those of the notes that say how splits were cut
+    whole: Split | None = None  # every labelled row, where nobody gave a test split: a study makes folds of them
 
     @property
     def train(self) -> Split:
@@ -134,8 +139,10 @@ class Task:
 
     @property
     def scored_name(self) -> str:
-        """Test, where it has real labels; else dev, which is said."""
+        """Test, where it has real labels; else dev, which is said. Of a task that is cut into folds, all rows."""
         test = self.splits.get("test")
+        if ALL in self.splits:
+            return ALL
         return "test" if test is not None and test.labelled and len(test) else "dev"
 
     def split(self, name: str) -> Split:

@@ -60,6 +60,7 @@ class NetworkFitted(Fitted):
         self.task = task.name if isinstance(task, JobTask) else task.task
         self.labels = len(task.labels)
         self.trained_parameters = sum(parameter.numel() for parameter in network.chosen(trains).values())
+        self.model_bytes = sum(parameter.nbytes for parameter in network.parameters())
         self.shared: str | None = None  # the fingerprint of a frozen encoder whose features other runs can use too
 
     def predict(self, split: Split, *, keep: bool = False) -> Predictions:

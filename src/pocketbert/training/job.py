@@ -62,6 +62,7 @@ class Fitted(ABC):
     """Something that classifies, and can be written to a folder without pickle."""
 
     trained_parameters: int = 0
+    model_bytes: int = 0  # in memory, when it predicts
 
     @abstractmethod
     def predict(self, split: "Split", *, keep: bool = False) -> Predictions:

@@ -55,16 +55,33 @@ class MinBert(Preset):
                         **plain,
                     }
                     told = "; ".join([_told(number), *([note] if note else [])])
-                    rows.append(Row(task, "frozen", model, settings, f"run {number + 1}", seeds, theirs, told))
+                    rows.append(
+                        Row(task, "frozen", model, settings, f"run {number + 1}", seeds=seeds, theirs=theirs, note=told)
+                    )
                 settings = {"epochs": 10, "batch_size": 8, "learning_rate": 1e-5, **plain}
             else:
                 settings = {"epochs": 10, "dropout": 0.3, "learning_rate": 1e-3, **plain, **LONG}
-                rows.append(Row(task, "frozen", model, settings, FROZEN, seeds, FIGURES[task, FROZEN], note))
+                rows.append(
+                    Row(task, "frozen", model, settings, FROZEN, seeds=seeds, theirs=FIGURES[task, FROZEN], note=note)
+                )
                 settings = {"epochs": 3, "learning_rate": 1e-5, **plain, **LONG}
             long = task == "cfimdb"  # reviews of 512 tokens: one seed is minutes enough
-            rows.append(Row(task, "finetune", model, settings, TUNED, 1 if long else seeds, FIGURES[task, TUNED], note))
+            rows.append(
+                Row(
+                    task,
+                    "finetune",
+                    model,
+                    settings,
+                    TUNED,
+                    seeds=1 if long else seeds,
+                    theirs=FIGURES[task, TUNED],
+                    note=note,
+                )
+            )
             usual: dict[str, Any] = {"epochs": 3, **LONG} if long else {}
-            rows.append(Row(task, "finetune", model, usual, "fine-tuned, our rate", 1 if long else seeds, None, note))
+            rows.append(
+                Row(task, "finetune", model, usual, "fine-tuned, our rate", seeds=1 if long else seeds, note=note)
+            )
         return rows, [why] if why else []
 
     def published(self, document: Document) -> tuple[Published, ...]:

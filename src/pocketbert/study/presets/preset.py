@@ -82,5 +82,5 @@ def cell(document: Document, task: str, name: str, *, on_dev: bool = False) -> s
     score = row.dev if on_dev else row.accuracy
     if score is None:
         return DASH
-    seeds = f"{score.seeds} seed{'s' if score.seeds > 1 else ''}"
+    seeds = f"{score.trainings} seed{'s' if score.trainings > 1 else ''}"
     return f"{percent(score.mean)} ({interval(score.low, score.high)}; {seeds})"

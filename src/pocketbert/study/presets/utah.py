@@ -63,7 +63,19 @@ class Utah(Preset):
                         note = f"{model} stands in for {MODELS[size][0]}" if model != MODELS[size][0] else None
                         name = f"{size} {how} ({rates})"
                         keep = settings is theirs
-                        rows.append(Row(task, method, model, settings, name, seeds, figure, note, keep_rate=keep))
+                        rows.append(
+                            Row(
+                                task,
+                                method,
+                                model,
+                                settings,
+                                name,
+                                seeds=seeds,
+                                theirs=figure,
+                                note=note,
+                                keep_rate=keep,
+                            )
+                        )
         return rows, notes
 
     def published(self, document: Document) -> tuple[Published, ...]:

@@ -41,11 +41,11 @@ def movies(parts: Parts) -> dict[str, Split]:
         where = hash_fraction(key)
         rows["train" if where < 0.8 else "dev" if where < 0.9 else "test"].append(row)
     parts.notes.append(
-        f"movies: {len(texts) - len(seen)} of {len(texts):,} sentences are repeats and left out; split by "
-        "a hash of "
-        "the sentence. Most sentences of SST (sst2, sst5, sst2-glue) are among them: never train on one "
-        "and score on the other"
+        f"movies: {len(texts) - len(seen)} of {len(texts):,} sentences are repeats and left out. Most sentences of SST "
+        "(sst2, sst5, sst2-glue) are among them: never train on one and score on the other"
     )
+    parts.about_splits.append("movies: split by a hash of the sentence")
+    parts.whole = whole.take(np.sort(np.concatenate([np.array(index, dtype=np.int64) for index in rows.values()])))
     return {name: whole.take(index) for name, index in rows.items()}
 
 
