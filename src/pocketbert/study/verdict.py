@@ -110,9 +110,9 @@ def _against(
     sentences += [f"{subject} is beaten by {listing(losses)}."] if losses else []
     if ties:
         missed = missed_in_words([detectable for _, detectable in ties])
-        alone = f"; against {listing(single)} alone it would be significant, among so many comparisons it is not"
-        sentences.append(
-            f"{subject} has no significant difference from {listing([name for name, _ in ties])}: {missed}"
-            f"{alone if single else ''}."
-        )
+        alone = ""
+        if single:
+            alone = f"; against {listing(single)} alone it would be significant, among so many comparisons it is not"
+        names_of_ties = listing([name for name, _ in ties])
+        sentences.append(f"{subject} has no significant difference from {names_of_ties}: {missed}{alone}.")
     return sentences
