@@ -25,11 +25,11 @@ from pocketbert.tasks.task import Split
 
 THRESHOLD = 0.8
 GRAM = 3  # words
-# Sketches that are compared at most: at least so many, and so many per rare 3-gram of a text. Reviews and NLI pairs need
-# about one. A hundred thousand texts from one template, or of a few words in ever new order, can need more: then the
-# search ends early, and near-duplicates that it did not come to are missed.
+# Sketches that are compared at most: at least so many, and so many per rare 3-gram of a text. Reviews and NLI pairs
+# need about one per 3-gram, a template with five slots 430. A hundred thousand texts of four words in ever new order
+# need more: then the search ends early, and near-duplicates that it did not come to are missed.
 COMPARISONS = 50_000_000
-COMPARISONS_PER_GRAM = 400
+COMPARISONS_PER_GRAM = 1_000
 CHUNK = 1 << 20  # pairs, or 3-grams of pairs, looked at together: bounds the memory
 BETWEEN = "\t"  # stands between the two texts of a pair; no word is a tab
 PADDING = -1  # makes a text of one or two words a single 3-gram
