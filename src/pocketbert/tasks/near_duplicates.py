@@ -25,10 +25,11 @@ from pocketbert.tasks.task import Split
 
 THRESHOLD = 0.8
 GRAM = 3  # words
-# Sketches that are compared at most: at least so many, and so many per rare 3-gram of a text. Only texts made of a few
-# words in ever new order need more (then the search ends, and some pairs are missed); reviews and NLI pairs need one.
+# Sketches that are compared at most: at least so many, and so many per rare 3-gram of a text. Reviews and NLI pairs
+# need about one per 3-gram, a template with five slots 430. A hundred thousand texts of four words in ever new order
+# need more: then the search ends early, and near-duplicates that it did not come to are missed.
 COMPARISONS = 50_000_000
-COMPARISONS_PER_GRAM = 400
+COMPARISONS_PER_GRAM = 1_000
 CHUNK = 1 << 20  # pairs, or 3-grams of pairs, looked at together: bounds the memory
 BETWEEN = "\t"  # stands between the two texts of a pair; no word is a tab
 PADDING = -1  # makes a text of one or two words a single 3-gram
@@ -41,7 +42,8 @@ SLACK = 1e-9  # bounds may let a pair through for nothing; they may not lose one
 def group_near_duplicates(split: Split, threshold: float = THRESHOLD) -> np.ndarray:
     """One cluster number per row; near-duplicates have the same.
 
-    The rows of a cluster, and its number, do not depend on the order of the rows.
+    The rows of a cluster, and its number, do not depend on the order of the rows. No near-duplicate is missed, unless
+    so many texts share their rarest 3-grams that the search would be quadratic (`COMPARISONS`).
 
     Of pairs both texts count, as one sequence of words.
 
