@@ -164,10 +164,12 @@ def plan_run(
     check: Check | None = None,
     allow_overlap: bool = False,
     fold: dict[str, int] | None = None,
+    without_dev: bool = False,
 ) -> RunPlan:
     """Check everything that can be checked before the first step, and resolve the settings.
 
-    `fold` says which of a study's folds the task is, for whoever reads settings.json.
+    `fold` says which of a study's folds the task is, for whoever reads settings.json. `without_dev`: the last epoch is
+    kept, where rate and number of epochs were chosen elsewhere.
     """
     kind = get_method(method)
     start, resolved = resolve_run(task, method, model, settings, start)
@@ -183,7 +185,7 @@ def plan_run(
     dev = task.splits.get("dev")
     if dev is not None and (not dev.labelled or not len(dev)):
         dev = None
-    if dev is None and resolved.choices > 1:
+    if dev is None and resolved.choices > 1 and not without_dev:
         raise UserError(f"{task.name} has no labelled dev split to choose an epoch or a rate on; use one of each")
     job = Job((JobTask(task.name, task.labels, train, dev),), resolved, start)
     prepared = kind.prepare(job)

@@ -37,7 +37,7 @@ def final_run(plan: Plan, scored: ScoredRow, *, several: bool) -> PlannedRun | N
         epochs = max(1, round(float(np.median([one["epoch"] for one in best]))))
         settings = replace(settings, learning_rate=rate, epochs=epochs)
     folder = f"{FINAL}/{re.sub(r'[^A-Za-z0-9]+', '-', run.task)}" if several else FINAL
-    return replace(run, key="", folder=folder, settings=settings, part=None, number=0, rate_from=None)
+    return replace(run, key="", folder=folder, settings=settings, part=None, number=0, rate_from=None, without_dev=True)
 
 
 def final_plan(plan: Plan, runs: list[PlannedRun]) -> Plan:

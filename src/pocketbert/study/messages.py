@@ -101,5 +101,6 @@ def bank_message(runs: list[PlannedRun], plan: Plan, store: Store) -> dict[str, 
         "start": first.start,
         "settings": store.settings(first).to_dict(),
         "seeds": {run.settings.seed: run.folder for run in runs},
+        "without_dev": first.without_dev,
         "warnings": plan.checks[first.row].warnings,
     }

@@ -92,6 +92,7 @@ class PlannedRun:
     rate_from: str | None = None  # the folder of the run that chooses its rate
     part: Part | None = None  # of a task that is cut into folds
     number: int = 0  # which of the row's seeds
+    without_dev: bool = False  # what dev would choose is known
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -406,7 +407,7 @@ def _run(
     identity: dict[str, Any],
     settings: Settings,
     seconds: float,
-    needs: dict[str, str],
+    needs: dict[str, Any],
     part: Part | None,
     seed: int,
 ) -> PlannedRun:

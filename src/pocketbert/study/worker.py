@@ -48,6 +48,7 @@ def do_bank(message: dict[str, Any], known: Task | Folds, runs: Path, tell: Tell
             settings=get_method(message["method"]).read(message["settings"]),
             check=Check(task.name, {}, warnings=message["warnings"]),
             fold=message["part"],
+            without_dev=message["without_dev"],
         )
         folders = {int(seed): runs / folder for seed, folder in message["seeds"].items()}
         train_runs(plan, folders, report=_reporter(tell), wait=WAIT)
