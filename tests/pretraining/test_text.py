@@ -96,9 +96,7 @@ def test_bad_files_are_named_with_their_place(tmp_path):
     assert "line 2 is not JSON" in refused("bad.jsonl", b'{"text": "a"}\n{"text"\n')
     assert "it has: body" in refused("other.jsonl", b'{"body": "a"}\n')
     assert "no text but int" in refused("number.jsonl", b'{"text": 3}\n')
-    assert "gzip data is damaged" in refused(
-        "cut.txt.gz", gzip.compress(b"some text " * 999, mtime=0)[:60]
-    )
+    assert "gzip data is damaged" in refused("cut.txt.gz", gzip.compress(b"some text " * 999, mtime=0)[:60])
     assert ".csv" in refused("table.csv", b"a,b")
     with pytest.raises(UserError, match="no such file"):
         find_files([tmp_path / "nothing.txt"])

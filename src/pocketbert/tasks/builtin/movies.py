@@ -41,10 +41,9 @@ def movies(parts: Parts) -> dict[str, Split]:
         where = hash_fraction(key)
         rows["train" if where < 0.8 else "dev" if where < 0.9 else "test"].append(row)
     parts.notes.append(
-        f"movies: {len(texts) - len(seen)} of {len(texts):,} sentences are repeats and left out; split by "
-        "a hash of "
-        "the sentence. Most sentences of SST (sst2, sst5, sst2-glue) are among them: never train on one "
-        "and score on the other"
+        f"movies: {len(texts) - len(seen)} of {len(texts):,} sentences are repeats and left out; split by a hash of "
+        "the sentence. Most sentences of SST (sst2, sst5, sst2-glue) are among them: never train on one and score on "
+        "the other"
     )
     whole = Split(texts, None, np.array(labels, dtype=np.int64))
     return {name: whole.take(index) for name, index in rows.items()}
