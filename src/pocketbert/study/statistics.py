@@ -25,7 +25,7 @@ BLIND = 0.25  # a study that could have missed so much tells nothing
 EXTRA = 0.25  # of an imagined example a method, for what a small test set could have held and did not
 LEAST = 1e-100  # smaller p are not told apart
 
-Parts = Sequence[
+VarianceParts = Sequence[
     tuple[Any, float]
 ]  # sources of noise, each (variance of the mean, degrees of freedom it is known with)
 
@@ -87,12 +87,12 @@ def example_part(each: np.ndarray, without: np.ndarray) -> np.ndarray:
     return np.maximum(0.0, each.var(axis=-1) / max(1, each.shape[-1] - 1) - without)
 
 
-def critical(freedom: float, tail: float) -> float:
+def critical_value(freedom: float, tail: float) -> float:
     """What Student's distribution exceeds with probability `tail`; endless degrees of freedom are the normal one."""
     return float(-special.ndtri(tail) if math.isinf(freedom) else -special.stdtrit(freedom, tail))
 
 
-def around(mean: np.ndarray, width: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def bounds(mean: np.ndarray, width: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The accuracies `mean` is compatible with, after Wilson (1927): all p with (mean − p)² ≤ width · p (1 − p).
 
     Noise is smaller near 0 and 1, so the interval reaches further to the middle than to the end. `width` is the squared
@@ -117,9 +117,9 @@ def accuracy_interval(right: np.ndarray) -> dict[str, np.ndarray]:
     shared = example_part(of_example, without) * examples**2
     # How many independent examples the noise all seeds share amounts to: more than there are, if seeds err elsewhere.
     worth = examples * (spread * examples**2 / max(1, examples - 1) + EXTRA) / (shared + EXTRA)
-    width = critical(math.inf, LEVEL / 2) ** 2 / worth
-    width = width + critical(max(1, seeds - 1), LEVEL / 2) ** 2 * _share(of_seeds, spread)
-    low, high = around(mean, width)
+    width = critical_value(math.inf, LEVEL / 2) ** 2 / worth
+    width = width + critical_value(max(1, seeds - 1), LEVEL / 2) ** 2 * _share(of_seeds, spread)
+    low, high = bounds(mean, width)
     freedom = freedom_of([(spread / worth, math.inf), (of_seeds, max(1, seeds - 1))])
     return {
         "mean": mean,
@@ -131,7 +131,7 @@ def accuracy_interval(right: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def difference_parts(first: np.ndarray, second: np.ndarray) -> Parts:
+def difference_parts(first: np.ndarray, second: np.ndarray) -> VarianceParts:
     """Two of (…, seeds, examples) with the same examples → the noise of the difference: examples, seeds, seeds.
 
     Differences are taken example by example, so what is hard for both cancels. Seeds are not paired: seed 0 of one
@@ -145,16 +145,16 @@ def difference_parts(first: np.ndarray, second: np.ndarray) -> Parts:
     return [(variance, max(1, size - 1)) for variance, size in zip(variances, sizes, strict=True)]
 
 
-def half_width(parts: Parts, level: float = LEVEL) -> np.ndarray:
+def half_width(parts: VarianceParts, level: float = LEVEL) -> np.ndarray:
     """Of a difference's interval: every source of noise brings its own critical value, and they add as squares.
 
     Banerjee (1960) showed that such an interval holds at least as often as it says, for normal noise whose parts are
     estimated separately. One common number of degrees of freedom (Welch, Satterthwaite) does not, with 2 or 3 seeds.
     """
-    return np.sqrt(sum(critical(freedom, level / 2) ** 2 * variance for variance, freedom in parts))
+    return np.sqrt(sum(critical_value(freedom, level / 2) ** 2 * variance for variance, freedom in parts))
 
 
-def freedom_of(parts: Parts) -> np.ndarray:
+def freedom_of(parts: VarianceParts) -> np.ndarray:
     """The degrees of freedom with which Student's interval would be as wide: one number for the reader."""
     errors = _share(half_width(parts), np.sqrt(sum(variance for variance, _ in parts)))
     found = np.interp(errors, *_widths())
@@ -165,19 +165,21 @@ def freedom_of(parts: Parts) -> np.ndarray:
 def _widths() -> tuple[np.ndarray, np.ndarray]:
     """Critical values, and the inverse of the degrees of freedom that have them."""
     inverse = np.linspace(0.0, 1.0, 401)
-    return np.array([critical(1 / part if part else math.inf, LEVEL / 2) for part in inverse]), inverse
+    return np.array([critical_value(1 / part if part else math.inf, LEVEL / 2) for part in inverse]), inverse
 
 
-def smallest_difference(parts: Parts, level: float = LEVEL) -> np.ndarray:
+def smallest_difference(parts: VarianceParts, level: float = LEVEL) -> np.ndarray:
     """What would have been found with `POWER`: about 2.8 standard errors, more where few seeds tell them."""
-    return np.minimum(1.0, np.sqrt(sum(_needed(freedom, level) ** 2 * variance for variance, freedom in parts)))
+    return np.minimum(
+        1.0, np.sqrt(sum(_detectable_effect(freedom, level) ** 2 * variance for variance, freedom in parts))
+    )
 
 
 @cache
-def _needed(freedom: float, level: float) -> float:
+def _detectable_effect(freedom: float, level: float) -> float:
     """How many true standard errors of one part are found with `POWER`, averaged over what its estimate may be."""
     errors = np.sqrt(stats.chi2.ppf((np.arange(4000) + 0.5) / 4000, freedom) / freedom)
-    limit = critical(freedom, level / 2)
+    limit = critical_value(freedom, level / 2)
 
     def missing(away: float) -> float:
         return float(special.ndtr(away - limit * errors).mean()) - POWER
@@ -185,10 +187,10 @@ def _needed(freedom: float, level: float) -> float:
     return float(optimize.brentq(missing, 0.0, 10 * limit))
 
 
-def chance(distance: float, parts: Parts) -> float:
+def one_sided_p_value(distance: float, parts: VarianceParts) -> float:
     """One-sided p: the tail with which the interval reaches just this far."""
     if distance < 0:
-        return 1 - chance(-distance, parts)
+        return 1 - one_sided_p_value(-distance, parts)
 
     def beyond(logarithm: float) -> float:
         return float(half_width(parts, 2 * math.exp(logarithm))) - distance
@@ -250,7 +252,7 @@ def compare(
         effect=effect,
         low=max(-1.0, effect - half),
         high=min(1.0, effect + half),
-        p=2 * chance(abs(effect), parts),
+        p=2 * one_sided_p_value(abs(effect), parts),
         freedom=_finite(float(freedom_of(parts))),
         smallest=float(smallest_difference(parts, level)),
         example_noise=noise[0],
@@ -305,7 +307,7 @@ def equivalent(comparison: Comparison, margin: float) -> float:
     noise = (comparison.example_noise, *comparison.seed_noise)
     sizes = (comparison.examples, *comparison.seeds)
     parts = [(part**2, max(1, size - 1)) for part, size in zip(noise, sizes, strict=True)]
-    return chance(margin - abs(comparison.effect), parts)
+    return one_sided_p_value(margin - abs(comparison.effect), parts)
 
 
 def per_class(matrix: np.ndarray) -> list[dict[str, float]]:
