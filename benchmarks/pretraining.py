@@ -33,7 +33,7 @@ from pocketbert.pretraining.distributed import Processes
 from pocketbert.pretraining.examples import Examples, PretrainingBatch
 from pocketbert.pretraining.learner import PretrainingLearner
 from pocketbert.pretraining.preparation import Prepared
-from pocketbert.pretraining.settings import PRECISIONS, PretrainingSettings, resolve
+from pocketbert.pretraining.settings import PRECISIONS, PretrainingSettings, resolve_settings
 from pocketbert.tokenizer import Tokenizer
 from pocketbert.training.machine import computing, has_bfloat16
 
@@ -148,7 +148,7 @@ class Side:
 
 def compare(size: str, precision: str, *, threads: int, rounds: int, steps: int, rows: int, vocabulary: int) -> dict:
     """Ours beside theirs as it comes, and beside theirs with our settings: median tokens a second and their ratio."""
-    settings = resolve(
+    settings = resolve_settings(
         PretrainingSettings(size=size, steps=10_000, precision=precision, threads=threads, batch_size=rows, short=0.0)
     )
     line: dict[str, Any] = {"size": size, "precision": precision, "vocabulary": vocabulary}

@@ -21,7 +21,7 @@ from pocketbert.errors import UserError
 from pocketbert.loading import load_model, load_pretraining
 from pocketbert.pretraining import PretrainingSettings, load_pretrained, pretrain
 from pocketbert.pretraining.card import command
-from pocketbert.pretraining.settings import default_rate, resolve
+from pocketbert.pretraining.settings import default_rate, resolve_settings
 
 from .conftest import TOY, run, write_corpus
 
@@ -268,7 +268,7 @@ def test_wrong_settings_are_named():
     longest = PretrainingSettings(steps=5, teacher="x", text_weight=0.0, next_sentence=False, teacher_length=50).longest
     assert longest == 50  # the text, of 128, is not read
     assert [default_rate(width) for width in (128, 256, 768)] == [1e-3, 6e-4, 2e-4]
-    assert resolve(PretrainingSettings(steps=5), processes_here=64).threads == 1
+    assert resolve_settings(PretrainingSettings(steps=5), processes_here=64).threads == 1
 
 
 def test_bad_input_is_one_line_and_exit_2_and_nothing_stays(tmp_path, text_file, capsys, monkeypatch):

@@ -26,7 +26,7 @@ from pocketbert.tokenizer import Tokenizer
 
 FORMAT = 2  # raised when the same texts would give other arrays
 CHUNK = 2_000_000  # characters tokenised at once
-LEAST_HELD = 2  # documents: a stranger's sentence needs another one
+LEAST_HELD = 2  # documents: a negative next sentence comes from another one
 
 Say = Callable[[str], None]
 

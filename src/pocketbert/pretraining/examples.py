@@ -26,7 +26,7 @@ from pocketbert.training.batches import epoch_batches, round_up_to_bucket
 from pocketbert.training.loop import derived_seed
 
 PASS, BATCH, MASK = 11, 12, 13  # what a derived seed is for
-TRIES = 50  # to find a stranger that is long enough
+TRIES = 50  # to find a text of another document that is long enough
 MASKED, RANDOM = 0.8, 0.1  # of the chosen places: [MASK], another word; the rest keep theirs
 
 
@@ -131,7 +131,7 @@ class Examples:
         return first, last, [rows for rows in batches if len(rows) == self.drawing.batch_size]
 
     def rows(self, step: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """For each row: where A begins, its length, where B begins, its length, is B a stranger's."""
+        """For each row: where A begins, its length, where B begins, its length, is B from another document."""
         number, place = divmod(step, self.batches)
         firsts, lasts, batches = self._pass(number)
         chosen = batches[place % len(batches)]
@@ -144,7 +144,7 @@ class Examples:
         nothing = np.zeros(len(chosen), dtype=np.int64)
         if not self.drawing.next_sentence:
             return begin, np.minimum(end - begin, room), begin, nothing, nothing
-        # A stretch that would end with a whole sentence loses a part of it: strangers end inside one, too.
+        # A stretch that would end with a whole sentence loses a part of it: negatives end inside one, too.
         whole = end <= begin + self.room
         loss = (random.random(len(chosen)) * (end - self.begins[last - 1])).astype(np.int64)
         end = np.minimum(end - np.where(whole, loss, 0), begin + self.room)
@@ -153,11 +153,11 @@ class Examples:
         a, b = _fit(middle - begin, end - middle, room)
         begin = middle - a  # A keeps its end, B its beginning: what follows still follows
         next_sentence_labels = (random.random(len(chosen)) < 0.5).astype(np.int64)
-        other, longest = self._strangers(self.document[first], b, random)
+        other, longest = self._negatives(self.document[first], b, random)
         begin_b = np.where(next_sentence_labels, other, middle)
         return begin, a, begin_b, np.where(next_sentence_labels, np.minimum(b, longest), b), next_sentence_labels
 
-    def _strangers(
+    def _negatives(
         self, document: np.ndarray, length: np.ndarray, random: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
         """For each row: a sentence's start in another document, with `length` tokens after it; and how many there are.

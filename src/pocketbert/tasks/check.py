@@ -145,8 +145,7 @@ def _warn(name: str, seen: SplitCheck, max_length: int, errors: list[str], warni
     if share > 0:
         least = " (at least: tokens are more than words)" if unit == "words" else ""
         warnings.append(
-            f"{name}: {share:.1%} of texts are longer than {max_length} {unit}{least}; their ends will be "
-            "cut off. "
+            f"{name}: {share:.1%} of texts are longer than {max_length} {unit}{least}; their ends will be cut off. "
             "Raise --max-length if the end matters"
         )
 
@@ -168,9 +167,8 @@ def _balance(splits: dict[str, SplitCheck], errors: list[str], warnings: list[st
         return
     if train.rows >= 20 and len(present) > train.rows / 2:
         errors.append(
-            f"train: {len(present):,} different labels in {train.rows:,} rows: is the label column an "
-            "identifier, or "
-            "a number to predict? Name the right one with --label"
+            f"train: {len(present):,} different labels in {train.rows:,} rows: is the label column an identifier, or a "
+            "number to predict? Name the right one with --label"
         )
         return
     too_few = ("no example: they will never be predicted", "one example: too few to learn from")

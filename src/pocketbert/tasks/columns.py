@@ -161,16 +161,14 @@ class ColumnChecker:
         found = []
         if self.rows >= 10 and self.one_word == self.rows and len(self.texts) > 0.9 * self.rows:
             found.append(
-                f"{self.path.name}: every text in column {self.columns.text!r} is one word, nearly all "
-                "different: "
-                "is it an identifier? Name the text column with --text"
+                f"{self.path.name}: every text in column {self.columns.text!r} is one word, nearly all different: is "
+                "it an identifier? Name the text column with --text"
             )
         for name, known in self.meaning.items():
             if self.rows >= 20 and len(self.kinds) > 1 and 2 <= len(known) <= self.rows / 5:
                 found.append(
-                    f"{self.path.name}: column {name!r} alone determines the label in every row. It is "
-                    "not read; "
-                    "make sure that the text does not repeat it, or scores will be too good to be true"
+                    f"{self.path.name}: column {name!r} alone determines the label in every row. It is not read; make "
+                    "sure that the text does not repeat it, or scores will be too good to be true"
                 )
         return tuple(found)
 

@@ -207,9 +207,8 @@ def _names(train: Raw, columns: Columns) -> tuple[str, ...]:
     if not names:
         raise UserError(f"{column} has no labels: every value is empty or −1 (no label); there is nothing to learn")
     raise UserError(
-        f"{column} has one class only ({names[0]}); a classifier needs two or more. Empty and −1 count as "
-        "no label; "
-        "if −1 is a class, say --labels-are-real"
+        f"{column} has one class only ({names[0]}); a classifier needs two or more. Empty and −1 count as no label; if "
+        "−1 is a class, say --labels-are-real"
     )
 
 
@@ -226,8 +225,7 @@ def _split(name: str, raw: Raw, names: tuple[str, ...], notes: list[str], labels
     if len(have) < len(raw.labels):
         first = next(row for row, label in enumerate(raw.labels) if label is None)
         notes.append(
-            f"{name}: {len(raw.labels) - len(have):,} of {len(raw.labels):,} rows have no label (empty or "
-            "−1; the "
+            f"{name}: {len(raw.labels) - len(have):,} of {len(raw.labels):,} rows have no label (empty or −1; the "
             f"first is row {first + 1}) and are left out"
         )
     numbers = np.arange(1, len(known) + 1)
@@ -246,8 +244,7 @@ def _cut(split: Split, shares: dict[str, float], seed: int, notes: list[str]) ->
         # together.
         groups = split.normalised()
         notes.append(
-            f"{largest:,} of {len(split):,} pairs hang together by shared texts, too many to keep on one "
-            "side: "
-            "a text may occur in two splits, though no pair does"
+            f"{largest:,} of {len(split):,} pairs hang together by shared texts, too many to keep on one side: a text "
+            "may occur in two splits, though no pair does"
         )
     return cut_split(split, shares, seed=seed, groups=groups)

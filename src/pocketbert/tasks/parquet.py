@@ -180,9 +180,8 @@ def _values(path: Path, name: str, array: Any, first: int, *, strict: bool) -> I
     except _NO_VALUE as error:
         reason = quote(str(error).split("\n", 1)[0])
         raise UserError(
-            f"{path}: column {quote(name)} ({array.type}), row {first} or one of the next "
-            f"{len(array) - 1:,}: a value that cannot be read: {reason}; "
-            "write the file again without it, or with the column as strings"
+            f"{path}: column {quote(name)} ({array.type}), row {first} or one of the next {len(array) - 1:,}: a value "
+            f"that cannot be read: {reason}; write the file again without it, or with the column as strings"
         ) from None
 
 

@@ -27,8 +27,7 @@ from pocketbert.tasks.task import Split
 def rte(parts: Parts) -> dict[str, Split]:
     cut = cut_split(parts.read("train"), {"dev": 0.1})
     parts.notes.append(
-        f"rte: dev ({len(cut['dev']):,}) is cut from GLUE's train, no text on both sides; test is GLUE's "
-        "dev; "
-        "GLUE's test, whose labels are withheld, is the split 'hidden'"
+        f"rte: dev ({len(cut['dev']):,}) is cut from GLUE's train, no text on both sides; test is GLUE's dev; GLUE's "
+        "test, whose labels are withheld, is the split 'hidden'"
     )
     return {**cut, "test": parts.read("validation"), "hidden": parts.read("test")}

@@ -1,4 +1,4 @@
-"""The house itself: imports go one way, modules stay small, what is promised to strangers is there."""
+"""The architecture: imports go one way, modules stay small, names are the field's, what is promised is there."""
 
 import ast
 import subprocess
@@ -9,6 +9,33 @@ import pytest
 from conftest import REPOSITORY
 
 MODULES = sorted((REPOSITORY / "src" / "pocketbert").rglob("*.py"))
+
+# Names that a reader who knows scikit-learn and Hugging Face would have to look up; each has a better one.
+OWN_WORDS = {"settle", "look_at", "said", "about", "chance", "critical", "_needed", "like_length", "even", "strange"}
+OWN_WORDS |= {"refuse_strangers", "Kept", "Shelf", "Lessons", "carried", "CARRIED", "at_hand", "is_at_hand"}
+OWN_MODULES = {"lessons.py", "vectors.py", "filling.py", "models.py", "use.py"}
+ONE_THING = {"Plan", "Row", "Job", "Source", "Watch", "Batch", "Parts", "place", "around"}
+
+
+def definitions(path: Path) -> list[ast.AST]:
+    """Everything in a module that gives a name to others: functions, classes, arguments, fields, globals.
+
+    But for arguments that are numbers: "about 5 ticks" is the field's own word.
+    """
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    kinds = ast.FunctionDef | ast.ClassDef | ast.arg
+    fields = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.Module) for node in node.body]
+    named = [node for node in ast.walk(tree) if isinstance(node, kinds)]
+    return [node for node in named if ast.unparse(getattr(node, "annotation", None) or node) != "int"] + [
+        target
+        for node in fields
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+    ]
+
+
+def name_of(node: ast.AST) -> str:
+    return getattr(node, "name", None) or getattr(node, "arg", None) or getattr(node, "id", "")
 
 
 def test_imports_go_down_the_flow_and_no_rival_is_imported():
@@ -22,6 +49,32 @@ def test_every_module_is_small_and_says_what_it_is_for(path):
     text = path.read_text(encoding="utf-8")
     assert text.startswith('"""'), "a module begins by saying what it is for"
     assert len(text.splitlines()) <= 450, "one noun a module"
+
+
+def test_names_are_in_the_words_of_the_field():
+    found = [f"{path.name}: {name_of(node)}" for path in MODULES for node in definitions(path)]
+    assert [one for one in found if one.split(": ")[1] in OWN_WORDS] == []
+    commands = REPOSITORY / "src" / "pocketbert" / "cli"
+    assert [path for path in MODULES if path.name in OWN_MODULES and path != commands / "models.py"] == []
+
+
+def test_seconds_are_time_and_never_second_sentences():
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.arg | ast.AnnAssign) and "seconds" in ast.unparse(node).split(":")[0]:
+                kind = "" if node.annotation is None else ast.unparse(node.annotation)
+                assert kind in ("float", "int", "Annotated[float, Between(0, math.inf)]"), f"{path}:{node.lineno}"
+
+
+def test_one_name_is_one_thing():
+    """Not of methods, which belong to their class, nor of locals."""
+    where: dict[str, list[str]] = {}
+    for path in MODULES:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            targets = node.targets if isinstance(node, ast.Assign) else [node]
+            for name in {name_of(target) for target in targets} & ONE_THING:
+                where.setdefault(name, []).append(path.name)
+    assert {name: paths for name, paths in where.items() if len(paths) > 1} == {}
 
 
 def test_every_public_name_can_be_imported_and_the_docs_of_each_are_there():
