@@ -50,9 +50,9 @@ def cleanlab_ranking(probabilities: np.ndarray, labels: np.ndarray) -> list[int]
 def out_of_fold(row: str, task: Task, assignment: np.ndarray, clusters: np.ndarray, seed: int) -> np.ndarray:
     """(rows, classes): each row's probabilities by the model of the fold that tests it."""
     method, _, model = row.partition(":")
-    found = np.zeros((len(task.train), len(task.labels)))
+    found = np.zeros((len(assignment), len(task.labels)))
     for fold in range(int(assignment.max()) + 1):
-        part = fold_task(task, task.train, assignment, clusters, fold, seed=seed)
+        part = fold_task(task, assignment, clusters, fold, seed=seed)
         classifier = Classifier(model or None, method, seed=seed + fold, threads=1)
         classifier.fit(part.train.inputs(), part.train.labels, dev=(part.dev.inputs(), part.dev.labels))
         found[assignment == fold] = classifier.predict_proba(part.test.inputs())
@@ -65,9 +65,9 @@ def measure(task: Task, rows: list[str], share: float, folds: int, seed: int) ->
     assert train.labels is not None
     labels, flipped = flip_labels(train.labels, len(task.labels), share, seed)
     texts = train.texts
-    clusters = group_near_duplicates(texts)
+    clusters = group_near_duplicates(train)
     assignment = make_folds(labels, clusters, folds, seed=seed)
-    wrong = Task(task.name, task.labels, {"train": Split(texts, None, labels)}, task.pair)
+    wrong = Task(task.name, task.labels, {"all": Split(texts, None, labels)}, task.pair)
     every: list[np.ndarray] = []
     total = 0.0
     for row in rows:

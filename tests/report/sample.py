@@ -20,10 +20,12 @@ from pocketbert.report.document import (
     Predicted,
     Probe,
     Published,
+    Recommended,
     RowResults,
     Score,
     Setting,
     Spread,
+    Suspect,
     TaskSummary,
 )
 
@@ -40,6 +42,23 @@ HOSTILE = (
 
 def _spread(mean: float, std: float, seeds: int) -> Spread:
     return Spread(round(mean, 4), None if seeds == 1 else round(std, 4))
+
+
+def _score(mean: float, std: float, half: float, trainings: int, rows: int, values: tuple[float, ...] = ()) -> Score:
+    return Score(
+        **vars(_spread(mean, std, trainings)),
+        low=mean - half,
+        high=min(1.0, mean + half),
+        draws=trainings,
+        trainings=trainings,
+        examples=rows,
+        clusters=rows,
+        degrees_of_freedom=None,
+        example_noise=half / 1.96,
+        training_noise=0.003,
+        counts_training_noise=trainings > 1,
+        values=values,
+    )
 
 
 def _curves(draw: random.Random, seeds: int, final: float, rates: tuple[float, ...], epochs: int) -> Iterator[Curve]:
@@ -97,20 +116,9 @@ def row(
         seeds=tuple(range(seeds)),
         missing=0,
         split=split,
-        accuracy=Score(
-            **vars(_spread(centre, 0.007, seeds)),
-            low=centre - half,
-            high=min(1.0, centre + half),
-            seeds=seeds,
-            examples=rows,
-            freedom=None,
-            seed_noise=0.003,
-            example_noise=half / 1.96,
-            counts_seeds=seeds > 1,
-            values=values,
-        ),
-        macro_f1=_spread(centre - 0.004, 0.008, seeds),
-        mcc=_spread(2 * centre - 1, 0.014, seeds),
+        accuracy=_score(centre, 0.007, half, seeds, rows, values),
+        macro_f1=_score(centre - 0.004, 0.008, half, seeds, rows),
+        mcc=_score(2 * centre - 1, 0.014, 2 * half, seeds, rows),
         calibration_error=_spread(0.061, 0.009, seeds),
         loss=_spread(0.48, 0.02, seeds),
         temperature=Spread(None if baseline else 1.43),
@@ -132,6 +140,8 @@ def row(
         folders=tuple(f"{task}-{method}-seed{seed}" for seed in range(seeds)),
         theirs=theirs,
         note=note,
+        collapsed=0,
+        undertrained=0,
     )
 
 
@@ -149,12 +159,10 @@ def pair(first: str, second: str, effect: float, **more: Any) -> ComparisonResul
         corrected=0.0008 if significant else 0.62,
         significant=significant,
         detectable=0.034,
-        freedom=3.2,
-        example_noise=0.01,
-        seed_noise=(0.004, 0.005),
-        seeds=(3, 3),
+        degrees_of_freedom=3.2,
+        trainings=(3, 3),
         examples=853,
-        counts_seeds=True,
+        counts_training_noise=True,
         mcnemar=None,
         sentence=f"{first} {words} {second}: {100 * abs(effect):.1f} points.",
     )
@@ -244,6 +252,24 @@ def sample() -> Document:
         rows=movies + stars,
         comparisons=_compared(movies) + _compared(stars),
         mistakes=tuple(mistakes),
+        metric="accuracy",
+        recommended=(
+            Recommended(
+                task="movies",
+                row="finetune minilm-l6",
+                best="finetune minilm-l6",
+                margin=0.01,
+                p_value=None,
+                promised=_score(0.881, 0.008, 0.022, 3, 853),
+                chosen=("finetune minilm-l6",) * 5,
+                final="final",
+                sentence="Recommended: finetune minilm-l6; it has the highest score.",
+            ),
+        ),
+        suspects=(
+            Suspect("movies", 17, "a triumph of dullness", None, "positive", "negative", 0.03, "4 of 4"),
+            Suspect("stars", 5, "fine", "and well", "0", "4", 0.11, "2 of 3"),
+        ),
         failures=(Failure("stars, scratch tiny, seed 1", "stopped: the disk was full"),),
         notes=("minilm-l6 stands in for a larger model",),
         versions={"python": "3.11.7", "torch": "2.13.0", "numpy": "2.4.6", "tokenizers": "0.23.3"},
@@ -303,7 +329,7 @@ def of_movies(**more: Any) -> Document:
     document = sample()
     of_task = {
         name: tuple(one for one in getattr(document, name) if one.task == "movies")
-        for name in ("rows", "comparisons", "mistakes")
+        for name in ("rows", "comparisons", "mistakes", "recommended", "suspects")
     }
     return replace(document, **{"tasks": document.tasks[:1], **of_task, **more})
 
@@ -327,5 +353,7 @@ def wide() -> Document:
         rows=(row("mail", "ours", 0.7, labels=labels), row("mail", "other", 0.6, labels=labels, seconds=2.0)),
         comparisons=(),
         mistakes=(),
+        recommended=(),
+        suspects=(),
         probes=(Probe("mail", "ours", columns, (columns,)),),
     )

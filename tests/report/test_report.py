@@ -22,6 +22,7 @@ SECTIONS = {
     "confusions": "rows",
     "calibrations": "rows",
     "mistakes": "mistakes",
+    "suspects": "suspects",
     "costs": "rows",
     "probes": "probes",
     "predicted": "predicted",

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from pocketbert import load_tokenizer
 from pocketbert.errors import UserError
-from pocketbert.tasks import Split, Task, load_task, normalise
-from pocketbert.tasks.folds import fold_notes, fold_task, make_folds, pool_rows
+from pocketbert.tasks import Split, Task, load_task
+from pocketbert.tasks.folds import Part, cut_folds, fold_notes, fold_task, make_folds
 from pocketbert.tasks.near_duplicates import group_near_duplicates
 
 Rows = list[tuple[int, int]]  # (label, cluster)
@@ -124,14 +125,14 @@ def sentences(count: int) -> Split:
 
 def test_no_near_duplicate_crosses_from_train_to_dev_or_test() -> None:
     rows = sentences(300)
-    task = Task("made", ("a", "b", "c"), {"train": rows}, pair=False)
-    clusters = group_near_duplicates(rows.texts)
+    task = Task("made", ("a", "b", "c"), {"all": rows}, pair=False)
+    clusters = group_near_duplicates(rows)
     assert rows.labels is not None
     assignment = make_folds(rows.labels, clusters)
     cluster_of = dict(zip(rows.texts, clusters.tolist(), strict=True))
     devs = []
     for fold in range(5):
-        made = fold_task(task, rows, assignment, clusters, fold)
+        made = fold_task(task, assignment, clusters, fold)
         parts = [{cluster_of[text] for text in split.texts} for split in (made.train, made.dev, made.test)]
         assert all(not (one & other) for i, one in enumerate(parts) for other in parts[i + 1 :])
         assert sum(len(split) for split in made.splits.values()) == len(rows)
@@ -145,39 +146,48 @@ def test_no_near_duplicate_crosses_from_train_to_dev_or_test() -> None:
 
 def test_out_of_fold_predictions_go_back_to_the_rows_they_are_of() -> None:
     rows = sentences(100)
-    task = Task("made", ("a", "b", "c"), {"train": rows}, pair=False)
-    clusters = group_near_duplicates(rows.texts)
+    task = Task("made", ("a", "b", "c"), {"all": rows}, pair=False)
+    clusters = group_near_duplicates(rows)
     assert rows.labels is not None
     assignment = make_folds(rows.labels, clusters)
     back = np.full(len(rows), "", dtype=object)
     for fold in range(5):
-        back[assignment == fold] = fold_task(task, rows, assignment, clusters, fold).test.texts
+        back[assignment == fold] = fold_task(task, assignment, clusters, fold).test.texts
     assert back.tolist() == rows.texts
 
 
-def test_the_pool_has_every_labelled_row_of_a_file(reviews: Path) -> None:
-    task = load_task(str(reviews))
-    pool = pool_rows(task)
-    assert len(pool) == 100
-    assert pool.texts == [text for split in task.splits.values() for text in split.texts]
-    assert pool.labels is not None
-    assert len({normalise(text) for text in pool.texts}) == 100
-    assert all(("good" if label else "bad") in text for text, label in zip(pool.texts, pool.labels, strict=True))
+def test_folds_have_every_labelled_row_of_a_file_in_its_order(reviews: Path) -> None:
+    folds = cut_folds(load_task(str(reviews)), 5, repeats=2)
+    assert len(folds.rows) == 100
+    assert folds.rows.numbers is not None
+    lines = reviews.read_text(encoding="utf-8").splitlines()
+    assert all(text in lines[number] for text, number in zip(folds.rows.texts, folds.rows.numbers, strict=True))
+    tested = [folds.tested(part) for part in folds.parts(repeats=2)]
+    assert len(tested) == 10
+    for repeat in (tested[:5], tested[5:]):
+        assert sorted(np.concatenate(repeat).tolist()) == list(range(100)), "every row is tested once per repeat"
+    assert any(one.tolist() != two.tolist() for one, two in zip(tested[:5], tested[5:], strict=True))
 
 
-def test_the_pool_keeps_pairs_and_leaves_out_splits_without_labels() -> None:
-    labelled = Split(["a", "b"], ["c", "d"], np.array([0, 1]))
-    unlabelled = Split(["e"], ["f"], None, "no labels")
-    pool = pool_rows(Task("pairs", ("x", "y"), {"train": labelled, "test": unlabelled}, pair=True))
-    assert pool.inputs() == [("a", "c"), ("b", "d")]
-    with pytest.raises(UserError, match="nothing to make folds of"):
-        pool_rows(Task("pairs", ("x", "y"), {"test": unlabelled}, pair=True))
+def test_folds_are_views_that_are_tokenised_with_the_whole(reviews: Path) -> None:
+    tokenizer = load_tokenizer("pocket-tiny")
+    folds = cut_folds(load_task(str(reviews)), 5, repeats=1)
+    whole = folds.rows.encoded(tokenizer, 16)
+    for fold in range(5):
+        test = folds.task_of(Part(0, fold)).test
+        read = test.encoded(tokenizer, 16)
+        assert [read.row(row).tolist() for row in range(len(test))] == [
+            whole.row(row).tolist() for row in folds.tested(Part(0, fold))
+        ]
+        plain = tokenizer(test.texts, max_length=16)
+        assert all((getattr(read, name) == getattr(plain, name)).all() for name in ("ids", "starts", "cut"))
+    assert len(folds.rows.derived.encodings) == 1
 
 
 def test_rows_too_few_for_dev_are_refused() -> None:
     rows = Split(["a", "b", "c", "d"], None, np.array([0, 1, 0, 1]))
-    task = Task("tiny", ("x", "y"), {"train": rows}, pair=False)
+    task = Task("tiny", ("x", "y"), {"all": rows}, pair=False)
     clusters = np.arange(4)
     assert rows.labels is not None
     with pytest.raises(UserError, match="too few to cut dev"):
-        fold_task(task, rows, make_folds(rows.labels, clusters, 2), clusters, 0)
+        fold_task(task, make_folds(rows.labels, clusters, 2), clusters, 0)

@@ -12,13 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pocketbert.tasks.near_duplicates import group_near_duplicates
-from pocketbert.tasks.split import normalise
+from pocketbert.tasks import near_duplicates
+from pocketbert.tasks.normalise import normalise
+from pocketbert.tasks.task import Split
 
 SENTENCE = "the film is a quiet and rather lovely story about two old men who walk home through the snow"
 few_words = st.lists(st.sampled_from("abc"), max_size=14).map(" ".join)
 edited = st.lists(st.sampled_from(SENTENCE.split()), max_size=2).map(lambda extra: " ".join([SENTENCE, *extra]))
 texts = st.lists(st.one_of(few_words, edited), max_size=24)
+
+
+def group_near_duplicates(
+    texts: list[str], second_texts: list[str] | None = None, threshold: float = 0.8
+) -> np.ndarray:
+    return near_duplicates.group_near_duplicates(Split(texts, second_texts, None), threshold)
 
 
 def gram_set(text: str, second: str | None) -> set[tuple[str, ...]]:

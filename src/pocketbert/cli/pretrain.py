@@ -69,7 +69,9 @@ def pretrain(
     """Pretrain a BERT on raw text: masked words, next sentences, a teacher. Several processes: under torchrun."""
     from pocketbert.pretraining import PretrainingSettings
     from pocketbert.pretraining import pretrain as run
+    from pocketbert.training.machine import keep_freed_memory
 
+    keep_freed_memory()
     settings = PretrainingSettings(
         size=size,
         positions=positions,

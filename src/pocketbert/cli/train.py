@@ -42,7 +42,9 @@ def train(
     from pocketbert.runs import load_run
     from pocketbert.tasks import load_task
     from pocketbert.train import train_run
+    from pocketbert.training.machine import keep_freed_memory
 
+    keep_freed_memory()
     if model is not None and start is not None:
         raise UserError("--model and --from both say what to start from; give one of them")
     get_method(method).read(told)  # what is wrong is said before anything is read

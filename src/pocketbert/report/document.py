@@ -131,8 +131,8 @@ class RowResults:
     folders: tuple[str, ...]
     theirs: str | None
     note: str | None
-    collapsed: Count = 0  # trainings that learnt nothing, while others of the row did
-    undertrained: Count = 0  # trainings that predict one class only, or whose loss did not fall
+    collapsed: Count  # trainings that learnt nothing, while others of the row did
+    undertrained: Count  # trainings that predict one class only, or whose loss did not fall
 
     def score(self, metric: str) -> Score:
         found: Score = getattr(self, metric)

@@ -24,6 +24,7 @@ from pocketbert.tasks import Check, Task
 from pocketbert.tasks.folds import Folds
 from pocketbert.train import plan_run, train_runs
 from pocketbert.training.loop import Progress
+from pocketbert.training.machine import keep_freed_memory
 
 EVERY = 0.5  # seconds between two words about progress
 WAIT = 30.0  # seconds to let the worker of a killed study end
@@ -86,6 +87,7 @@ def main() -> None:
         line.write(json.dumps(message) + "\n")
         line.flush()
 
+    keep_freed_memory()
     incoming: queue.Queue[dict[str, Any]] = queue.Queue()
     threading.Thread(target=_listen, args=(incoming,), daemon=True).start()
     tasks: dict[str, Task | Folds] = {}

@@ -9,10 +9,11 @@ import codecs
 import contextlib
 import gzip
 import io
+import os
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from pocketbert.errors import UserError, quote
 from pocketbert.paths import require_regular_file
@@ -44,18 +45,70 @@ def reading(path: Path) -> Iterator[None]:
         raise UserError(f"{path}: cannot read: {error.strerror or error}") from error
 
 
-def open_bytes(path: Path) -> IO[bytes]:
-    """The file's bytes, unpacked if it is gzip, whatever its name says."""
-    require_regular_file(path)
-    with path.open("rb") as file:
-        packed = file.read(2) == b"\x1f\x8b"
-    return gzip.open(path, "rb") if packed else path.open("rb")  # type: ignore[return-value]
+class SharedFile:
+    """A file that is opened once, however often one looks into it: its format, its columns and its rows are one file's.
+
+    Every stream has a place of its own.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._handle: int | None = None
+
+    def stream(self) -> IO[bytes]:
+        """The bytes from the beginning, unpacked if they are gzip, whatever the name says."""
+        require_regular_file(self.path)
+        if self._handle is None or not hasattr(os, "pread"):
+            self.close()
+            self._handle = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        raw = io.BufferedReader(_Positioned(self, self._handle), 1 << 16)
+        return gzip.GzipFile(fileobj=raw, mode="rb") if raw.peek(2)[:2] == b"\x1f\x8b" else raw  # type: ignore[return-value]
+
+    def close(self) -> None:
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+    def __del__(self) -> None:
+        self.close()
 
 
-def head(path: Path, size: int = HEAD) -> bytes:
+class _Positioned(io.RawIOBase):
+    """Reads an open file from a place of its own."""
+
+    def __init__(self, owner: SharedFile, handle: int) -> None:
+        self._owner, self._handle, self._place = (
+            owner,
+            handle,
+            0,
+        )  # it closes the file with its last user
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        begin = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: os.fstat(self._handle).st_size}[whence]
+        self._place = begin + offset
+        return self._place
+
+    def readinto(self, buffer: Any) -> int:
+        if hasattr(os, "pread"):
+            data = os.pread(self._handle, len(buffer), self._place)
+        else:  # Windows, where every stream opens the file anew
+            os.lseek(self._handle, self._place, os.SEEK_SET)
+            data = os.read(self._handle, len(buffer))
+        buffer[: len(data)] = data
+        self._place += len(data)
+        return len(data)
+
+
+def head(file: SharedFile, size: int = HEAD) -> bytes:
     """The first bytes, for guessing a format."""
-    with reading(path), open_bytes(path) as file:
-        return file.read(size)
+    with reading(file.path), file.stream() as stream:
+        return stream.read(size)
 
 
 def known_encoding(name: str) -> str:
@@ -71,16 +124,18 @@ def known_encoding(name: str) -> str:
 
 
 def read_lines(
-    path: Path, encoding: str = "utf-8", *, most_bytes: int = MOST_IN_A_LINE, advice: str = NAME_IT
+    file: SharedFile | Path, encoding: str = "utf-8", *, most_bytes: int = MOST_IN_A_LINE, advice: str = NAME_IT
 ) -> Iterator[tuple[int, str]]:
     """(line number, line with its end) for each line of the file.
 
     `most_bytes` of a line are read; `advice` is what to do about a file in another encoding.
     """
+    file = file if isinstance(file, SharedFile) else SharedFile(file)
+    path = file.path
     bytewise = "\n".encode(known_encoding(encoding)) == b"\n"
     blank = 0
-    with reading(path), open_bytes(path) as file:
-        lines = (_decoded if bytewise else _wide)(path, file, encoding, most_bytes, advice)
+    with reading(path), file.stream() as stream:
+        lines = (_decoded if bytewise else _wide)(path, stream, encoding, most_bytes, advice)
         for number, line in enumerate(lines, start=1):
             if "\0" in line:
                 raise UserError(

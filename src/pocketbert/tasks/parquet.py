@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pocketbert.errors import UserError, listed, quote
-from pocketbert.tasks.lines import MOST_IN_A_FIELD, open_bytes, reading
+from pocketbert.tasks.lines import MOST_IN_A_FIELD, SharedFile, reading
 from pocketbert.tasks.pages import MOST_IN_A_FOOTER, WORD, Pages, look_at_pages, read_footer
 
 MOST_IN_A_LIST = 10_000  # columns, or groups of rows
@@ -91,7 +91,7 @@ def _opened(path: Path) -> Iterator[tuple[IO[bytes], Any, list[list[dict[int, An
 
 
 def _bytes(path: Path) -> IO[bytes]:
-    file = open_bytes(path)
+    file = SharedFile(path).stream()
     if not isinstance(file, gzip.GzipFile):
         return file
     with file:

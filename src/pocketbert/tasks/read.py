@@ -11,13 +11,13 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 from pocketbert.errors import UserError, listed, quote
-from pocketbert.tasks.lines import HEAD, MOST_IN_A_FIELD, MOST_IN_A_LINE, head, known_encoding, read_lines
+from pocketbert.tasks.lines import HEAD, MOST_IN_A_FIELD, MOST_IN_A_LINE, SharedFile, head, known_encoding, read_lines
 
 Record = dict[str, Any]
 FORMATS = ("csv", "tsv", "plain-tsv", "jsonl", "parquet", "bars", "label-text", "lines")
@@ -52,6 +52,11 @@ class Rows:
     delimiter: str = ","
     needed: tuple[str, ...] | None = None  # the columns that a Parquet file is read for; None: all
     beside: bool = False  # and its other plain ones, to look along
+    file: SharedFile | None = field(default=None, repr=False, compare=False)
+
+    def lines(self) -> Iterator[tuple[int, str]]:
+        """(line number, line with its end) for each line of the file."""
+        return read_lines(self.file or self.path, self.encoding)
 
     def narrow(self, *needed: str | None, beside: bool = False) -> "Rows":
         """The same rows for one who needs only these columns; a format that can leaves out the others."""
@@ -102,7 +107,8 @@ def read_rows(path: str | Path, *, encoding: str = "utf-8", format: str | None =
     """Learn a file's format and columns; iterate the result for its rows."""
     path = Path(path)
     known_encoding(encoding)
-    start = head(path)
+    file = SharedFile(path)
+    start = head(file)
     if not start.strip(b"\xef\xbb\xbf \t\r\n"):
         what = "is empty" if len(start) < HEAD else "begins with a megabyte of blank lines; is it the right one?"
         raise UserError(f"{path}: the file {what}")
@@ -118,7 +124,7 @@ def read_rows(path: str | Path, *, encoding: str = "utf-8", format: str | None =
         delimiter = "\t"
         if format == "tsv" and not _quoted(start.decode(encoding, "replace")):
             format = "plain-tsv"
-    rows = Rows(path, format, (), encoding, delimiter)
+    rows = Rows(path, format, (), encoding, delimiter, file=file)
     columns = _COLUMNS[format](rows)
     if len(columns) > MOST_COLUMNS:
         raise UserError(
@@ -189,7 +195,7 @@ def _delimited(rows: Rows) -> Iterator[tuple[int, list[str]]]:
     def lines() -> Iterator[str]:
         """Line by line; a record of several lines has the limits of one."""
         nonlocal length, commas
-        for _, line in read_lines(rows.path, rows.encoding):
+        for _, line in rows.lines():
             length += len(line)
             if length > MOST_VALUES:
                 commas += line.count(rows.delimiter)
@@ -252,7 +258,7 @@ def _delimited_rows(rows: Rows) -> Iterator[tuple[int, Record]]:
 
 
 def _json_rows(rows: Rows) -> Iterator[tuple[int, Record]]:
-    for number, line in read_lines(rows.path, rows.encoding):
+    for number, line in rows.lines():
         if not line.strip():
             continue
         if len(line) > MOST_VALUES:
@@ -303,7 +309,7 @@ def _json_columns(rows: Rows) -> tuple[str, ...]:
 
 def _bars_columns(rows: Rows) -> tuple[str, ...]:
     names = ("label", "text", "text2")
-    for number, line in read_lines(rows.path, rows.encoding):
+    for number, line in rows.lines():
         if line.strip():
             fields = line.count("|||") + 1
             if 2 <= fields <= len(names):
@@ -313,7 +319,7 @@ def _bars_columns(rows: Rows) -> tuple[str, ...]:
 
 
 def _bars_rows(rows: Rows) -> Iterator[tuple[int, Record]]:
-    for number, line in read_lines(rows.path, rows.encoding):
+    for number, line in rows.lines():
         if not line.strip():
             continue
         count = line.count("|||") + 1
@@ -328,7 +334,7 @@ def _bars_rows(rows: Rows) -> Iterator[tuple[int, Record]]:
 
 
 def _label_text_rows(rows: Rows) -> Iterator[tuple[int, Record]]:
-    for number, line in read_lines(rows.path, rows.encoding):
+    for number, line in rows.lines():
         if not line.strip():
             continue
         label, _, text = line.strip("\r\n").partition(" ")
@@ -338,7 +344,7 @@ def _label_text_rows(rows: Rows) -> Iterator[tuple[int, Record]]:
 
 
 def _plain_rows(rows: Rows) -> Iterator[tuple[int, Record]]:
-    for number, line in read_lines(rows.path, rows.encoding):
+    for number, line in rows.lines():
         yield number, {"text": line.rstrip("\r\n")}
 
 

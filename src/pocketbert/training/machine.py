@@ -19,12 +19,11 @@ BFLOAT16_PAYS = 256  # width from which products are so large that casting to bf
 
 @contextlib.contextmanager
 def computing(threads: int | None) -> Iterator[None]:
-    """Threads for this block; numbers too small to matter flushed to zero; freed memory kept for the next step."""
+    """Threads for this block, and numbers too small to matter flushed to zero; afterwards both are as they were."""
     held(threads, Annotated[int, Between(1, MOST_THREADS)] | None, "threads")
     flushed = flushes_denormals()
     # Denormal numbers, which Adam's squares are full of, are a hundred times slower to compute with.
     torch.set_flush_denormal(True)
-    keep_freed_memory()
     try:
         with _Threads.at(threads):
             yield
@@ -69,7 +68,10 @@ def flushes_denormals() -> bool:
 
 @cache
 def keep_freed_memory() -> None:
-    """Ask glibc not to give large freed blocks back at once: the next step would fault every page in again."""
+    """Ask glibc not to give large freed blocks back at once: the next step would fault every page in again.
+
+    It holds for the whole process, for good: commands and workers ask for it, the library never does.
+    """
     if sys.platform != "linux" or platform.libc_ver()[0] != "glibc":
         return
     trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD of malloc.h
