@@ -1,6 +1,10 @@
 """Our side: pocketbert at its default settings, or with some of its ideas switched off."""
 
+import csv
+import json
 import os
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -17,10 +21,9 @@ from pocketbert.dropout import Dropout, seed_dropout
 from pocketbert.encoder import Encoder
 from pocketbert.loading import load_model
 from pocketbert.methods import DataSize, NetworkMethod, get_method
-from pocketbert.methods.frozen import Frozen
 from pocketbert.training.batches import epoch_batches
 from pocketbert.training.fit import NetworkFitted, make_network
-from pocketbert.training.job import Job, JobTask
+from pocketbert.training.job import JobTask
 from pocketbert.training.learners import NetworkLearner, TaskTexts
 from pocketbert.training.settings import TrainingSettings
 
@@ -142,28 +145,41 @@ def use_torch_dropout(module: nn.Module) -> None:
 
 
 class FrozenGrid:
-    """Every learning rate and seed of a frozen encoder, from texts to chosen heads, with an empty feature cache."""
+    """Every learning rate and seed of a frozen encoder, by the command that a person would give: from three files to
+    the report, with an empty feature cache."""
 
     def __init__(self, folder: Path, task: Task, *, epochs: int = EPOCHS) -> None:
-        self.settings = resolved("frozen", folder, task, {"learning_rate": RATES, "epochs": epochs})
-        of = JobTask(task.name, task.labels, task.train, task.dev)
-        self.job = Job((of,), self.settings, load_model(folder))
+        self.folder, self.epochs, self.examples = folder, epochs, len(task.train)
+        self.files = tempfile.TemporaryDirectory()
+        self.names = [Path(self.files.name) / f"{split}.csv" for split in ("train", "dev", "test")]
+        for path in self.names:
+            split = task.split(path.stem)
+            assert split.labels is not None
+            with path.open("w", encoding="utf-8", newline="") as file:
+                writer = csv.writer(file)
+                writer.writerow(["text", "label"])
+                writer.writerows(
+                    (text, task.labels[label]) for text, label in zip(split.texts, split.labels, strict=True)
+                )
 
     def run(self, round_number: int) -> Measured:
-        method = get_method("frozen")
-        assert isinstance(method, Frozen)
-        before = os.environ.get("POCKETBERT_HOME")
         with tempfile.TemporaryDirectory() as empty:
-            os.environ["POCKETBERT_HOME"] = empty
+            out = Path(empty) / "study"
+            rates = ",".join(map(str, RATES))
+            flags = ["--methods", "frozen", "--models", str(self.folder), "--learning-rate", rates]
+            flags += ["--epochs", str(self.epochs), "--seeds", str(len(SEEDS)), "--out", str(out), "--json"]
             started = time.perf_counter()
-            trained = method.fit_seeds(self.job, SEEDS)
+            subprocess.run(
+                [sys.executable, "-m", "pocketbert", "study", ",".join(map(str, self.names)), *flags],
+                env={**os.environ, "POCKETBERT_HOME": empty},
+                capture_output=True,
+                check=True,
+            )
             seconds = time.perf_counter() - started
-        if before is None:
-            del os.environ["POCKETBERT_HOME"]
-        else:
-            os.environ["POCKETBERT_HOME"] = before
-        assert sum(len(one.history) for one in trained) == len(SEEDS) * len(RATES) * (self.settings.epochs or 1)
-        return {"seconds": seconds, "examples": len(self.job.task.train)}
+            runs = list((out / "runs").glob("*frozen*"))
+            trials = [json.loads((run / "metrics.json").read_text())["trials"] for run in runs]
+        assert trials == [len(RATES) * self.epochs] * len(SEEDS)
+        return {"seconds": seconds, "examples": self.examples}
 
 
 class Predicting:

@@ -155,7 +155,8 @@ def frozen(plan: Plan, rival: Worker, ours: Worker) -> dict[str, Any]:
         [1 / seconds for seconds in theirs_seconds],
         [1 / seconds for seconds in ours_seconds],
         goal=60.0,
-        note=f"theirs extrapolated: {TRIALS} x a measured epoch with dev; ours whole, tokenising too, no cache",
+        note=f"theirs extrapolated: {TRIALS} x a measured epoch with dev; ours is `pocketbert study`, from "
+        "the files to the report, baselines too, no cache",
     )
     seconds = {"theirs": statistics.median(theirs_seconds), "ours": statistics.median(ours_seconds), "unit": "s"}
     return line | seconds

@@ -35,7 +35,7 @@ def torment(tmp_path: Path, reviews: Path, model: str, kills: int) -> None:
         f"tiny,{model}",
         "--epochs",
         "3",
-        "--seeds",
+        "--folds",
         "2",
         "--workers",
         "2",

@@ -107,7 +107,7 @@ def try_kill(pid: int) -> None:
 
 @pytest.mark.parametrize("address", ["ray", "ray://127.0.0.1:{port}", "ray://nowhere"])
 def test_without_a_cluster_it_says_how_to_start_one(tmp_path, reviews, address, only_ray):
-    arguments = ["study", reviews, "--methods", "random", "--seeds", "1", "--out", tmp_path / "study"]
+    arguments = ["study", reviews, "--methods", "random", "--seeds", "1", "--folds", "0", "--out", tmp_path / "study"]
     _, err = run(*arguments, "--workers", address.format(port=free_port()), home=tmp_path, code=2, **QUIET)
     assert "ray start --head" in err
     assert "Traceback" not in err
@@ -117,7 +117,7 @@ def test_a_cluster_that_has_ended_is_not_waited_for(tmp_path, reviews):
     """Ray remembers where the last one was, and would try for many minutes."""
     (tmp_path / "ray").mkdir()
     (tmp_path / "ray" / "ray_current_cluster").write_text(f"127.0.0.1:{free_port()}")
-    arguments = ["study", reviews, "--methods", "random", "--seeds", "1", "--out", tmp_path / "study"]
+    arguments = ["study", reviews, "--methods", "random", "--seeds", "1", "--folds", "0", "--out", tmp_path / "study"]
     started = time.monotonic()
     _, err = run(*arguments, "--workers", "ray", home=tmp_path, code=2, **QUIET, RAY_TMPDIR=str(tmp_path))
     assert "no Ray cluster answers" in err
@@ -126,7 +126,19 @@ def test_a_cluster_that_has_ended_is_not_waited_for(tmp_path, reviews):
 
 @pytest.mark.slow
 def test_a_cluster_gives_the_same_numbers_even_when_a_node_is_killed(tmp_path, reviews, model, only_ray):
-    arguments = ["study", reviews, "--models", f"mini,{model}", "--epochs", "8", "--seeds", "2", "--out"]
+    arguments = [
+        "study",
+        reviews,
+        "--models",
+        f"mini,{model}",
+        "--epochs",
+        "8",
+        "--seeds",
+        "2",
+        "--folds",
+        "0",
+        "--out",
+    ]
     run(*arguments, tmp_path / "here", home=tmp_path / "home")
     cluster = Cluster(tmp_path / "home")
     try:

@@ -73,7 +73,20 @@ def test_a_small_run_is_not_said_to_need_the_memory_of_a_larger_one_before_it(tm
 
     def memory_of_tiny(models: str) -> int:
         out = tmp_path / models
-        arguments = ["--methods", "scratch", "--epochs", "1", "--seeds", "1", "--workers", "1", "--out", out]
+        arguments = [
+            "--methods",
+            "scratch",
+            "--epochs",
+            "1",
+            "--seeds",
+            "1",
+            "--folds",
+            "0",
+            "--workers",
+            "1",
+            "--out",
+            out,
+        ]
         run("study", path, "--models", models, *arguments, home=tmp_path / "home")
         rows = read_document(out / "study.json").rows
         return next(row.cost.peak_memory_bytes for row in rows if row.name == "scratch tiny")
@@ -84,7 +97,7 @@ def test_a_small_run_is_not_said_to_need_the_memory_of_a_larger_one_before_it(tm
 def test_the_same_command_again_repeats_nothing_and_more_seeds_only_add(done, tmp_path, reviews, model):
     folder, _, _ = done
     stamps = {path: path.stat().st_mtime_ns for path in folder.glob("runs/*/manifest.json")}
-    common = ["study", reviews, "--models", model, "--epochs", "2", "--workers", "2", "--out", folder]
+    common = ["study", reviews, "--models", model, "--epochs", "2", "--folds", "0", "--workers", "2", "--out", folder]
     _, err = run(*common, "--seeds", "2", home=tmp_path)
     assert "8 of 8 runs are finished already" in err
     _, err = run(*common, "--seeds", "3", home=tmp_path)
@@ -382,7 +395,7 @@ def test_from_a_file_of_ones_own_to_a_report_in_one_command(tmp_path):
         "tiny",
         "--epochs",
         "2",
-        "--seeds",
+        "--folds",
         "2",
         "--out",
         tmp_path / "study",

@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 import torch
 
+from pocketbert.classifier import Classifier
 from pocketbert.errors import UserError
 from pocketbert.methods import SHAPE, WEIGHTS, get_method, list_methods
 from pocketbert.runs import load_run
-from pocketbert.train import plan_run, train_run
+from pocketbert.train import plan_run, train_run, train_runs
 from pocketbert.training.fit import make_network
 from pocketbert.training.learners import NetworkLearner, TaskTexts
 from pocketbert.training.settings import TrainingSettings
@@ -191,15 +192,84 @@ def test_another_seed_gives_another_run(task, model, tmp_path):
     assert (runs[0].folder / "test.csv").read_bytes() != (runs[1].folder / "test.csv").read_bytes()
 
 
-def test_frozen_seeds_at_once_are_the_seeds_alone(task, model):
-    method = get_method("frozen")
-    job = plan_run(task, "frozen", model=model, settings=QUICK).job
-    together = method.fit_seeds(job, [0, 1, 2])
-    for seed, trained in enumerate(together):
-        alone = method.fit(replace(job, settings=replace(job.settings, seed=seed)))
-        assert trained.best == alone.best
-        a, b = (it.fitted.probabilities(task.test.texts) for it in (trained, alone))
-        np.testing.assert_allclose(a, b, atol=1e-6)
+def bytes_of(folder):
+    """What must be the same, however the run was trained."""
+    names = ("settings.json", "dev.csv", "test.csv", "predictions.safetensors", "model/trained.safetensors")
+    return {name: (folder / name).read_bytes() for name in names}
+
+
+@pytest.mark.parametrize("told", [{}, {"head": "two-layer", "class_weights": True}, {"precision": "float64"}])
+def test_seeds_that_train_as_one_have_the_bytes_they_have_alone(task, model, tmp_path, told):
+    settings = quick(learning_rate=[1e-3, 1e-2], **told)
+    plan = plan_run(task, "frozen", model=model, settings=settings)
+    assert get_method("frozen").bank_size(plan.job.settings, plan.job.start, 2) >= 3
+    train_runs(plan, {seed: tmp_path / f"together-{seed}" for seed in (0, 1, 2)})
+    train_runs(plan, {seed: tmp_path / f"pair-{seed}" for seed in (2, 0)})
+    for seed in (0, 1, 2):
+        alone = tmp_path / f"alone-{seed}"
+        train_run(task, "frozen", alone, model=model, settings={**settings, "seed": seed})
+        assert bytes_of(tmp_path / f"together-{seed}") == bytes_of(alone)
+        if seed != 1:
+            assert bytes_of(tmp_path / f"pair-{seed}") == bytes_of(alone)
+
+
+@pytest.mark.parametrize("write", [1, 2, 3])
+def test_seeds_that_trained_as_one_and_were_stopped_while_being_written_are_not_trained_again(
+    task, model, tmp_path, monkeypatch, write
+):
+    from pocketbert import train
+
+    plan = plan_run(task, "frozen", model=model, settings=QUICK)
+    folders = {seed: tmp_path / f"{seed}" for seed in (0, 1, 2)}
+    plain, written, epochs = train.write_manifest, [], []
+
+    def stop(folder):
+        written.append(folder)
+        if len(written) == write:
+            raise KeyboardInterrupt
+        plain(folder)
+
+    monkeypatch.setattr(train, "write_manifest", stop)
+    with pytest.raises(KeyboardInterrupt):
+        train_runs(plan, folders)
+    monkeypatch.setattr(train, "write_manifest", plain)
+    train_runs(plan, folders, report=lambda now: epochs.append(now))
+    assert epochs == [], "all was trained before"
+    train_runs(plan, {seed: tmp_path / f"whole-{seed}" for seed in (0, 1, 2)})
+    for seed, folder in folders.items():
+        assert bytes_of(folder) == bytes_of(tmp_path / f"whole-{seed}")
+        assert not (folder / "checkpoint.safetensors").exists()
+
+
+def test_a_seed_that_was_begun_alone_goes_on_alone_when_more_are_asked_for(task, model, tmp_path):
+    plan = plan_run(task, "frozen", model=model, settings=QUICK)
+
+    def stop(now):
+        if now.record is not None and now.epoch == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_runs(plan, {0: tmp_path / "0"}, report=stop)
+    begun = []
+    train_runs(
+        plan, {seed: tmp_path / f"{seed}" for seed in (0, 1)}, report=lambda now: begun.append((now.epoch, now.record))
+    )
+    first = next(record for _, record in begun if record is not None)
+    assert (first.seed, first.epoch) == (0, 2), "epoch 1 was kept"
+    train_runs(plan, {seed: tmp_path / f"whole-{seed}" for seed in (0, 1)})
+    for seed in (0, 1):
+        assert bytes_of(tmp_path / f"{seed}") == bytes_of(tmp_path / f"whole-{seed}")
+
+
+def test_predicting_with_a_frozen_model_writes_nothing(task, model, tmp_path):
+    from pocketbert.training.features import cache_folder
+
+    clf = Classifier(model, method="frozen", epochs=1, max_length=32, threads=1).fit(
+        task.train.texts, task.train.labels
+    )
+    before = {path.name for path in cache_folder().glob("*")}
+    clf.predict_proba(["a text that nobody has seen"])
+    assert {path.name for path in cache_folder().glob("*")} == before
 
 
 def test_features_are_kept_and_a_damaged_or_deleted_cache_is_no_harm(task, model, tmp_path):

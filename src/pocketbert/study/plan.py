@@ -34,7 +34,7 @@ KEPT = "the rate was chosen on the first seed and kept"
 SEEDS = 5  # of a row, on a test split that was given; under folds, where every fold has its own, 1
 # How far apart seeds are under folds: more seeds, or more repeats, leave all others as they are.
 NEXT_SEED, NEXT_REPEAT = 100, 10_000
-Seeds = Annotated[int, Between(1, 99)]
+Seeds = Annotated[int, Between(1, 10_000)]
 Repeats = Annotated[int, Between(1, 99)]
 FoldCount = Annotated[int, Between(0, 50)]
 T = TypeVar("T")
@@ -309,6 +309,8 @@ class _Planner:
         seconds = method.estimated_seconds(start, settings, work)
         self.operations[number] = method.operations(start, settings, work)
         seeds = 1 if not method.seeded else row.seeds or (SEEDS if folds is None else 1)
+        if folds is not None and seeds >= NEXT_SEED:
+            raise UserError(f"row '{row.name}': {seeds} trainings per fold; at most {NEXT_SEED - 1}: use --repeats")
         several = row.keep_rate and isinstance(settings, TrainingSettings) and len(settings.rates) > 1
         own = self.runs[number] = []
         for part in [None] if folds is None else folds.parts(row.repeats):

@@ -85,7 +85,7 @@ def read_row(plan: Plan, store: Store, number: int) -> ScoredRow | None:
         outcomes=Outcomes(predictions, split.labels, folds, clusters, seeded=method.seeded),
         temperatures=temperatures,
         dev=same_dev,
-        collapsed=_count_collapsed(results),
+        collapsed=0 if row.baseline else _count_collapsed(results),
         undertrained=0 if row.baseline else sum(is_undertrained(one, name) for one in results),
     )
 
