@@ -15,8 +15,7 @@ from pocketbert.tasks.split import text_hashes
 from pocketbert.tasks.task import Split, Task
 from pocketbert.tokenizer import spans
 
-# UTF-8 read as Latin-1 or Windows text: Ã or Â and a sign of the upper half; or a character that was
-# already lost.
+# UTF-8 read as Latin-1 or Windows text: Ã or Â and a sign of the upper half; or a character that was already lost.
 DAMAGE = re.compile("[ÃÂ][\u0080-\u00bf]|â€[\u0080-\u00ff™œ˜]|\ufffd|ï»¿")
 MANY_TIMES = 10  # a class this many times larger than another is said aloud
 
@@ -63,8 +62,7 @@ class Check:
 def check_task(task: Task, tokenizer: Callable[..., Any] | None = None, max_length: int = 128) -> Check:
     """Look at every split. Errors stop training; warnings say what will happen.
 
-    `tokenizer(texts, second_texts)` gives an object with `.lengths`; without one, lengths are words between
-    spaces.
+    `tokenizer(texts, second_texts)` gives an object with `.lengths`; without one, lengths are words between spaces.
     """
     errors: list[str] = []
     warnings: list[str] = list(task.suspicions)

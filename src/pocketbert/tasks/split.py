@@ -1,7 +1,6 @@
 """Cutting texts into splits so that no text, nor a respelling of it, is on both sides.
 
-Everything here is a function of the texts and a seed: the same on every machine, whatever the order of the
-rows.
+Everything here is a function of the texts and a seed: the same on every machine, whatever the order of the rows.
 """
 
 import hashlib
@@ -32,8 +31,7 @@ def normalise(text: str) -> str:
     if lower.isascii():
         kept = lower.encode().translate(None, _DROP).decode()
     else:
-        # Latin, Greek and Cyrillic accents go; the vowel signs of other scripts are letters of their own
-        # and stay.
+        # Latin, Greek and Cyrillic accents go; the vowel signs of other scripts are letters of their own and stay.
         kept = "".join(
             char
             for char in unicodedata.normalize("NFKD", lower)
