@@ -143,7 +143,7 @@ def test_cut_splits_share_no_premise_or_passage(name: str, data: Path) -> None:
 
 
 def test_placeholders_of_cfimdb_are_kept_only_when_the_person_insists(data: Path) -> None:
-    assert load_task("cfimdb").test.reason.startswith("all 488 labels are negative ")
+    assert load_task("cfimdb").test.reason.startswith("all 488 labels are 0 ")
     assert load_task("cfimdb", labels_are_real=True).test.labels.tolist() == [0] * 488
 
 

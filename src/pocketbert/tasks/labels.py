@@ -80,15 +80,19 @@ def labelled_split(
     notes: list[str],
     *,
     real: bool,
+    name_of: Callable[[str], str] = str,
 ) -> Split:
-    """The rows that have a label, with its number; without labels where none is real, unless the person insists."""
+    """The rows that have a label, with its number; without labels where none is real, unless the person insists.
+
+    `name_of`: from what the file writes to one of the names.
+    """
     if labels is None:
         return Split(texts, second_texts, None, f"{path.name} has no label column")
     have = [row for row, label in enumerate(labels) if label is not None]
     if not have:
         return Split(texts, second_texts, None, f"all {len(texts):,} labels are empty or −1: no label")
     # Indexes are made before rows are left out, so that a message names the row of the file.
-    known = to_indexes([label if label is not None else names[0] for label in labels], names, str(path))
+    known = to_indexes([names[0] if label is None else name_of(label) for label in labels], names, str(path))
     if len(have) < len(labels):
         first = next(row for row, label in enumerate(labels) if label is None)
         notes.append(

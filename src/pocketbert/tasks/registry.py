@@ -10,6 +10,7 @@ import os
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from pocketbert.errors import UserError
@@ -131,13 +132,11 @@ class Parts:
                 raise
             # SST's upstream files are Latin-1; copies of them have been converted, so UTF-8 is tried first.
             texts, second_texts, raw = self._rows(path, file, "latin-1")
-        labels = None
-        if file.label is not None:
-            labels = [label if label is None else self._name(label, path) for label in hide_minus_one(raw)]
-        names, real = self.source.labels, self.labels_are_real
-        return labelled_split(texts, second_texts, labels, names, path, self.notes, real=real)
+        labels = None if file.label is None else hide_minus_one(raw)
+        given = (texts, second_texts, labels, self.source.labels, path, self.notes)
+        return labelled_split(*given, real=self.labels_are_real, name_of=partial(self._name, path))
 
-    def _name(self, label: str, path: Path) -> str:
+    def _name(self, path: Path, label: str) -> str:
         name = self.source.values.get(label, label).lower()
         if name.lstrip("-").isdigit():
             raise UserError(
