@@ -54,8 +54,8 @@ def out_of_fold(row: str, task: Task, assignment: np.ndarray, clusters: np.ndarr
     for fold in range(int(assignment.max()) + 1):
         part = fold_task(task, assignment, clusters, fold, seed=seed)
         classifier = Classifier(model or None, method, seed=seed + fold, threads=1)
-        classifier.fit(part.train.inputs(), part.train.labels, dev=(part.dev.inputs(), part.dev.labels))
-        found[assignment == fold] = classifier.predict_proba(part.test.inputs())
+        classifier.fit(part.train.texts, part.train.labels, dev=(part.dev.texts, part.dev.labels))
+        found[assignment == fold] = classifier.predict_proba(part.test.texts)
     return found
 
 

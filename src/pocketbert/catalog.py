@@ -11,10 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pocketbert import hub
-from pocketbert.checkpoints import (
-    read_config,
-    read_encoder,
-)
+from pocketbert.checkpoints import read_config, read_encoder
 from pocketbert.config import SHAPES, Config
 from pocketbert.encoder import Encoder
 from pocketbert.errors import UserError

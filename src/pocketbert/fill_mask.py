@@ -34,12 +34,10 @@ def fill(text: str, model: str | os.PathLike[str] | None = None, *, top: int = 5
     found = load_model(name)
     if found.folder is None:
         raise UserError(f"model '{found.name}' is a shape with fresh weights; its guesses would mean nothing")
-    if found.tokenizer is None:
-        raise UserError(f"model '{found.name}' has no tokenizer")
+    tokenizer = found.require_tokenizer()
     if HEAD not in WeightFile(found.folder).shapes:
         raise UserError(f"model '{found.name}' has no masked-word head; name one that has (such as `pretrain` makes)")
     network = load_pretraining(name, quiet=True)
-    tokenizer = found.tokenizer
     encoded = tokenizer([text])
     if int(encoded.lengths[0]) > found.config.positions:
         raise UserError(f"{int(encoded.lengths[0])} tokens, but model '{found.name}' reads {found.config.positions}")

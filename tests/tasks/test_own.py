@@ -91,7 +91,7 @@ def test_columns_can_be_named_and_pairs_only_then_are_pairs(write: Write) -> Non
     assert any("look like a pair" in sentence and "--text2 hypothesis" in sentence for sentence in single.notes)
     pairs = load_task(path, text="premise", text2="hypothesis")
     assert pairs.pair
-    assert all(one[1:] == two[1:] for one, two in pairs.train.inputs())
+    assert all(one[1:] == two[1:] for one, two in zip(pairs.train.texts, pairs.train.second_texts, strict=True))
 
 
 def test_columns_are_guessed_by_content_when_names_do_not_tell(write: Write) -> None:

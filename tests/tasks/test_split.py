@@ -108,5 +108,3 @@ def test_a_split_that_is_not_there_is_an_error_that_lists_the_others() -> None:
 
 def test_a_pair_is_known_by_both_texts() -> None:
     assert Split(["a", "a"], ["b", "c"], None).normalised() == ["a\tb", "a\tc"]
-    assert Split(["a"], ["b"], None).inputs() == [("a", "b")]
-    assert Split(["a"], None, None).inputs() == ["a"]

@@ -29,12 +29,4 @@ def _row(task: dict[str, Any]) -> list[str]:
         return "–" if split is None else f"{split['rows']:,}" + ("" if split["labelled"] else "*")
 
     labels = ", ".join(task["labels"])
-    return [
-        task["name"],
-        rows("train"),
-        rows("dev"),
-        rows("test"),
-        labels,
-        task["licence"],
-        task["description"],
-    ]
+    return [task["name"], rows("train"), rows("dev"), rows("test"), labels, task["licence"], task["description"]]

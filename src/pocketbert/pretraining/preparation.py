@@ -72,10 +72,9 @@ def prepare(
     )
     name = files[0].name if len(files) == 1 else f"{files[0].name} and others"
     text = Examples(corpus, settings.drawing(), what=f"corpus {name}") if settings.reads else None
-    distillation = (
-        _distillation(corpus, settings, teacher, cache, say) if teacher is not None and settings.distils else None
-    )
-    words = None
+    distillation = words = None
+    if teacher is not None and settings.distils:
+        distillation = _distillation(corpus, settings, teacher, cache, say)
     if teacher is not None and settings.teacher_words:
         shape = settings.shape()
         words = torch.from_numpy(word_table(teacher, corpus.tokenizer, shape.width, shape.initial_std))

@@ -14,8 +14,7 @@ from pocketbert.errors import listed, quote
 from pocketbert.tasks.task import ALL, Split, Task
 from pocketbert.tokenizer import Tokenizer, spans
 
-# UTF-8 read as Latin-1 or Windows text: Ã or Â and a sign of the upper half; or a character that was
-# already lost.
+# UTF-8 read as Latin-1 or Windows text: Ã or Â and a sign of the upper half; or a character that was already lost.
 DAMAGE = re.compile("[ÃÂ][\u0080-\u00bf]|â€[\u0080-\u00ff™œ˜]|\ufffd|ï»¿")
 MANY_TIMES = 10  # a class this many times larger than another is said aloud
 

@@ -24,9 +24,8 @@ def load_task(
 ) -> Task:
     """A task from a built-in name, or from a file, a folder, or three files (train, dev, test).
 
-    `text`, `text2` and `label` name columns of one's own files. `seed` cuts one's own files; built-in tasks
-    are cut once and for all. `labels_are_real` keeps labels that look like placeholders. `hub` allows a
-    download.
+    `text`, `text2` and `label` name columns of one's own files. `seed` cuts one's own files; built-in tasks are cut
+    once and for all. `labels_are_real` keeps labels that look like placeholders. `hub` allows a download.
     """
     given = [source] if isinstance(source, str | Path) else list(source)
     if len(given) == 1 and isinstance(given[0], str):
@@ -43,13 +42,7 @@ def load_task(
         if not path.exists():
             raise UserError(_unknown(str(path)))
     return load_own(
-        paths,
-        text=text,
-        text2=text2,
-        label=label,
-        seed=seed,
-        labels_are_real=labels_are_real,
-        encoding=encoding,
+        paths, text=text, text2=text2, label=label, seed=seed, labels_are_real=labels_are_real, encoding=encoding
     )
 
 

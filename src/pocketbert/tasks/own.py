@@ -10,7 +10,7 @@ import numpy as np
 
 from pocketbert.errors import UserError, listed, quote
 from pocketbert.tasks.columns import ColumnChecker, Columns, choose_columns, require
-from pocketbert.tasks.labels import hide_minus_one, label_text, placeholder, sort_labels, to_indexes
+from pocketbert.tasks.labels import hide_minus_one, label_reader, labelled_split, sort_labels
 from pocketbert.tasks.read import Rows, read_rows
 from pocketbert.tasks.split import connected, cut_split
 from pocketbert.tasks.task import Split, Task
@@ -61,7 +61,10 @@ def load_own(
     names = _names(train, columns)
     splits: dict[str, Split] = {}
     for name, raw in raws.items():
-        splits[name] = _split(name, raw, names, notes, labels_are_real)
+        if not raw.texts:
+            raise UserError(f"{raw.where}: there are no rows below the header")
+        real = name == "train" or labels_are_real
+        splits[name] = labelled_split(raw.texts, raw.second_texts, raw.labels, names, raw.where, notes, real=real)
 
     whole = None if "test" in splits else _together(splits)
     about_splits: list[str] = []
@@ -159,11 +162,7 @@ def _read(rows: Rows, columns: Columns, room: Room) -> Raw:
     checker = ColumnChecker(rows, columns)
     wanted = (columns.text,) if columns.second is None else (columns.text, columns.second)
     taken = Texts(rows, wanted, room)
-    names = None
-    if columns.label is not None and rows.format == "parquet":
-        from pocketbert.tasks.parquet import class_names
-
-        names = class_names(rows.path, columns.label)
+    read_label = label_reader(rows, columns.label)
     spelt: dict[str, str] = {}  # each label once in memory
     texts: list[str] = []
     second_texts: list[str] | None = None if columns.second is None else []
@@ -185,9 +184,7 @@ def _read(rows: Rows, columns: Columns, room: Room) -> Raw:
             value = row[columns.label]
             if isinstance(value, dict | list):
                 raise UserError(f"{rows.path}: {place}: the label is a {type(value).__name__}, not a single value")
-            if names is not None and isinstance(value, int) and 0 <= value < len(names):
-                value = names[value]
-            label = label_text(value)
+            label = read_label(value)
             if label is not None:
                 if len(label) > MOST_IN_A_LABEL:
                     raise UserError(
@@ -212,36 +209,11 @@ def _names(train: Raw, columns: Columns) -> tuple[str, ...]:
     )
 
 
-def _split(name: str, raw: Raw, names: tuple[str, ...], notes: list[str], labels_are_real: bool) -> Split:
-    if not raw.texts:
-        raise UserError(f"{raw.where}: there are no rows below the header")
-    if raw.labels is None:
-        return Split(raw.texts, raw.second_texts, None, f"{raw.where.name} has no label column")
-    have = [row for row, label in enumerate(raw.labels) if label is not None]
-    if not have:
-        return Split(raw.texts, raw.second_texts, None, f"all {len(raw.texts):,} labels are empty or −1: no label")
-    # Indexes are made before rows are left out, so that a message names the row of the file.
-    known = to_indexes([label if label is not None else names[0] for label in raw.labels], names, str(raw.where))
-    if len(have) < len(raw.labels):
-        first = next(row for row, label in enumerate(raw.labels) if label is None)
-        notes.append(
-            f"{name}: {len(raw.labels) - len(have):,} of {len(raw.labels):,} rows have no label (empty or −1; the "
-            f"first is row {first + 1}) and are left out"
-        )
-    numbers = np.arange(1, len(known) + 1)
-    split = Split(raw.texts, raw.second_texts, known, numbers=numbers).take(have)
-    if name == "train" or labels_are_real:
-        return split
-    reason = placeholder([label for label in raw.labels if label is not None], len(names))
-    return Split(split.texts, split.second_texts, None, reason) if reason else split
-
-
 def _cut(split: Split, shares: dict[str, float], seed: int, notes: list[str]) -> dict[str, Split]:
     groups = connected(split)
     largest = max(Counter(groups).values(), default=0)
     if split.second_texts is not None and largest > max(0.2 * len(split), min(10, 0.5 * len(split))):
-        # Texts that occur in very many pairs tie everything together; then only equal pairs are kept
-        # together.
+        # Texts that occur in very many pairs tie everything together; then only equal pairs are kept together.
         groups = split.normalised()
         notes.append(
             f"{largest:,} of {len(split):,} pairs hang together by shared texts, too many to keep on one side: a text "

@@ -10,7 +10,7 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -68,7 +68,7 @@ class Rows:
 
     def places(self) -> Iterator[tuple[str, Record]]:
         """("row 3 (line 4)", row) for each row: the place is for messages."""
-        for number, (line, row) in enumerate(_READERS[self.format](self), start=1):
+        for number, (line, row) in enumerate(_READERS[self.format][1](self), start=1):
             place = f"row {number}" + (f" (line {line})" if line and line != number else "")
             for column, value in row.items():
                 if isinstance(value, str | bytes) and len(value) > MOST_IN_A_FIELD:
@@ -125,7 +125,7 @@ def read_rows(path: str | Path, *, encoding: str = "utf-8", format: str | None =
         if format == "tsv" and not _quoted(start.decode(encoding, "replace")):
             format = "plain-tsv"
     rows = Rows(path, format, (), encoding, delimiter, file=file)
-    columns = _COLUMNS[format](rows)
+    columns = _READERS[format][0](rows)
     if len(columns) > MOST_COLUMNS:
         raise UserError(
             f"{path}: {len(columns):,} columns; at most {MOST_COLUMNS:,} are read: keep those that you need"
@@ -361,23 +361,13 @@ def _parquet_columns(rows: Rows) -> tuple[str, ...]:
     return parquet_columns(rows.path)
 
 
-_READERS = {
-    "csv": _delimited_rows,
-    "tsv": _delimited_rows,
-    "plain-tsv": _delimited_rows,
-    "jsonl": _json_rows,
-    "parquet": _parquet_rows,
-    "bars": _bars_rows,
-    "label-text": _label_text_rows,
-    "lines": _plain_rows,
-}
-_COLUMNS = {
-    "csv": _delimited_columns,
-    "tsv": _delimited_columns,
-    "plain-tsv": _delimited_columns,
-    "jsonl": _json_columns,
-    "parquet": _parquet_columns,
-    "bars": _bars_columns,
-    "label-text": lambda rows: ("label", "text"),
-    "lines": lambda rows: ("text",),
-}
+_READERS: dict[str, tuple[Callable[[Rows], tuple[str, ...]], Callable[[Rows], Iterator[tuple[int, Record]]]]] = {
+    "csv": (_delimited_columns, _delimited_rows),
+    "tsv": (_delimited_columns, _delimited_rows),
+    "plain-tsv": (_delimited_columns, _delimited_rows),
+    "jsonl": (_json_columns, _json_rows),
+    "parquet": (_parquet_columns, _parquet_rows),
+    "bars": (_bars_columns, _bars_rows),
+    "label-text": (lambda rows: ("label", "text"), _label_text_rows),
+    "lines": (lambda rows: ("text",), _plain_rows),
+}  # format → its columns, its rows with their lines

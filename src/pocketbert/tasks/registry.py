@@ -1,8 +1,8 @@
 """The built-in tasks: each is one file in `builtin/` that says where its data are and how they become splits.
 
-A source reads named parts ("train", "validation", …) through `Parts`, which finds them in POCKETBERT_DATA,
-in the user's data folder or, if asked, on the Hub, and keeps label names rather than bare numbers: copies
-of one data set number their labels differently.
+A task reads named parts ("train", "validation", …) through `Parts`, which finds them in POCKETBERT_DATA, in the user's
+data folder or, if asked, on the Hub, and keeps label names rather than bare numbers: copies of one data set differ in
+their numbers.
 """
 
 import importlib
@@ -10,12 +10,13 @@ import os
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from pocketbert.errors import UserError
 from pocketbert.hub import fetch_data
 from pocketbert.paths import home
-from pocketbert.tasks.labels import hide_minus_one, label_text, placeholder, to_indexes
+from pocketbert.tasks.labels import hide_minus_one, label_reader, labelled_split
 from pocketbert.tasks.read import read_rows
 from pocketbert.tasks.task import Split, Task
 
@@ -133,26 +134,11 @@ class Parts:
                 raise
             # SST's upstream files are Latin-1; copies of them have been converted, so UTF-8 is tried first.
             texts, second_texts, raw = self._rows(path, file, "latin-1")
-        if file.label is None:
-            return Split(
-                texts,
-                second_texts,
-                None,
-                f"the data have no labels here ({Path(file.path).name} has no label column)",
-            )
-        labels = hide_minus_one(raw)
-        if all(label is None for label in labels):
-            return Split(texts, second_texts, None, f"all {len(texts):,} labels are −1 or empty: they are withheld")
-        have = [row for row, label in enumerate(labels) if label is not None]
-        if len(have) < len(labels):
-            self.notes.append(f"{path.name}: {len(labels) - len(have):,} rows without a label are left out")
-        names = [self._name(label, path) if label is not None else self.source.labels[0] for label in labels]
-        index = to_indexes(names, self.source.labels, str(path))
-        split = Split(texts, second_texts, index).take(have)
-        reason = "" if self.labels_are_real else placeholder([raw[row] or "" for row in have], len(self.source.labels))
-        return Split(split.texts, split.second_texts, None, reason) if reason else split
+        labels = None if file.label is None else hide_minus_one(raw)
+        given = (texts, second_texts, labels, self.source.labels, path, self.notes)
+        return labelled_split(*given, real=self.labels_are_real, name_of=partial(self._name, path))
 
-    def _name(self, label: str, path: Path) -> str:
+    def _name(self, path: Path, label: str) -> str:
         name = self.source.values.get(label, label).lower()
         if name.lstrip("-").isdigit():
             raise UserError(
@@ -170,11 +156,7 @@ class Parts:
                 f"{path}: column {missing[0]!r} is not there; it has: {', '.join(rows.columns)}. "
                 f"This is not the file of {self.source.name} that is known here"
             )
-        classes = None
-        if file.format == "parquet" and file.label:
-            from pocketbert.tasks.parquet import class_names
-
-            classes = class_names(path, file.label)
+        read_label = label_reader(rows, file.label)
         texts: list[str] = []
         second_texts: list[str] | None = None if file.second is None else []
         labels: list[str | None] = []
@@ -184,10 +166,7 @@ class Parts:
             texts.append(str(row[file.text]).strip())
             if second_texts is not None and file.second is not None:
                 second_texts.append(str(row[file.second]).strip())
-            value = row[file.label] if file.label is not None else None
-            if classes is not None and isinstance(value, int) and 0 <= value < len(classes):
-                value = classes[value]
-            labels.append(label_text(value))
+            labels.append(read_label(row[file.label]) if file.label is not None else None)
         return texts, second_texts, labels
 
     def _not_found(self) -> str:

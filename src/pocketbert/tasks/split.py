@@ -1,7 +1,6 @@
 """Cutting texts into splits so that no text, nor a respelling of it, is on both sides.
 
-Everything here is a function of the texts and a seed: the same on every machine, whatever the order of the
-rows.
+Everything here is a function of the texts and a seed: the same on every machine, whatever the order of the rows.
 """
 
 import hashlib

