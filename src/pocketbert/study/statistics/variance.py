@@ -74,14 +74,21 @@ def draw_variance(values: np.ndarray, clusters: np.ndarray | None) -> tuple[np.n
 
 
 def fold_noise(
-    each: np.ndarray, values: np.ndarray, folds: np.ndarray, clusters: np.ndarray | None, *, imagined: float = 0.0
+    each: np.ndarray,
+    values: np.ndarray,
+    folds: np.ndarray,
+    clusters: np.ndarray | None,
+    *,
+    imagined: float = 0.0,
+    scale: Any = 1.0,
 ) -> Noise:
     """The noise of a mean under cross-validation, accounted for twice; the wider account counts.
 
     `each`: (…, examples), averaged over all draws; `values`: (…, repeats, examples) of the repeats that tell how much
     trainings add. The first account knows examples alone, and knows them well. The second lets every fold be one
     observation, so that whatever a training adds is in it, but folds are few. The excess of the second over the first
-    is not estimated: with five folds, cutting it off at 0 makes too many false alarms.
+    is not estimated: with five folds, cutting it off at 0 makes too many false alarms. `scale`: of what trainings seem
+    to add (`skewness_scales`).
     """
     repeats, examples = values.shape[-2:]
     scatter = expected = np.zeros(each.shape[:-1])
@@ -94,6 +101,7 @@ def fold_noise(
         scatter = scatter + squares / max(1, len(sizes) - 1)
         expected = expected + variance_of_mean(one, clusters)
         degrees += max(1, len(sizes) - 1)
+    scatter = scatter + (scale - 1) * np.maximum(0.0, scatter - expected)
     # New folds are tested on the same examples: what all repeats share does not become less by repeating.
     of_examples = variance_of_mean(each, clusters)
     shared = np.maximum(0.0, of_examples - expected / repeats**2)
@@ -106,10 +114,11 @@ def fold_noise(
 
 def by_repeat(values: np.ndarray, folds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Draws with the same folds are averaged: (…, repeats, examples), and the folds of each repeat."""
-    _, first, which = np.unique(folds, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    means = [values[..., which.ravel() == repeat, :].mean(axis=-2) for repeat in order]
-    return np.stack(means, axis=-2), folds[first[order]]
+    repeats: dict[bytes, list[int]] = {}
+    for draw, row in enumerate(np.asarray(folds, dtype=np.int64)):
+        repeats.setdefault(row.tobytes(), []).append(draw)
+    means = [values[..., draws, :].mean(axis=-2) for draws in repeats.values()]
+    return np.stack(means, axis=-2), folds[[draws[0] for draws in repeats.values()]]
 
 
 def row_noise(values: np.ndarray, folds: np.ndarray | None, clusters: np.ndarray | None) -> Noise:
@@ -141,7 +150,7 @@ def difference_noise(
     Differences are taken example by example, so what is hard for both cancels. With a fixed test split trainings are
     not paired (seed 0 of one row has nothing in common with seed 0 of another): each row's are a component. Under folds
     both rows learn from the same examples in each fold, so the folds' differences tell what trainings add. `scales`: of
-    the noise of each row's trainings on a fixed split (`skewness_scales`).
+    the noise of each row's trainings (`skewness_scales`).
     """
     each = first.mean(axis=-2) - second.mean(axis=-2)
     examples = count_clusters(each.shape[-1], clusters)
@@ -163,7 +172,8 @@ def difference_noise(
     if not np.array_equal(folds_one[:common], folds_two[:common]):
         raise ValueError("two rows need the same folds in the repeats that both have")
     paired = one[..., :common, :] - two[..., :common, :]
-    return fold_noise(each, paired, folds_one[:common], clusters, imagined=imagined)
+    scale = np.maximum(*scales)
+    return fold_noise(each, paired, folds_one[:common], clusters, imagined=imagined, scale=scale)
 
 
 def skewness_scales(accuracies: tuple[Any, Any], seeded: tuple[bool, bool]) -> tuple[Any, Any]:
