@@ -1,6 +1,7 @@
 """The same plan on a Ray cluster: a head and two more nodes, processes of their own on this machine."""
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -13,7 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from study.conftest import command, numbers_of, run
+from pocketbert import __version__
+from pocketbert.study.cluster import do_job
+from pocketbert.study.worker import task_to_json
+from study.conftest import command, make_task, numbers_of, run
 
 pytest.importorskip("ray", reason="Ray is not installed (the extra: pocketbert[ray])")
 
@@ -122,6 +126,22 @@ def test_a_cluster_that_has_ended_is_not_waited_for(tmp_path, reviews):
     _, err = run(*arguments, "--workers", "ray", home=tmp_path, code=2, **QUIET, RAY_TMPDIR=str(tmp_path))
     assert "no Ray cluster answers" in err
     assert time.monotonic() - started < 60
+
+
+def test_a_node_uses_the_model_that_was_sent_to_it_also_for_the_runs_a_run_starts_from(tmp_path, model, monkeypatch):
+    """No folder of the model's name is on the node; BitFit's run keeps biases only, so it needs the model again."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    files = {path.name: path.read_bytes() for path in Path(model).iterdir() if path.is_file()}
+    told = {"epochs": 1, "max_length": 32, "learning_rate": 1e-3}
+    common = {"task": "toy", "model": str(tmp_path / "only" / "there"), "settings": told, "warnings": []}
+    sent = (task_to_json(make_task()), common["model"], files, __version__)
+    first = {**common, "method": "bitfit", "start": None, "folder": "a"}
+    (done,) = do_job([first], *sent, [])
+    assert "files" in done, done
+    second = {**common, "method": "finetune", "start": "a", "folder": "b"}
+    (then,) = do_job([second], *sent, ["a"], done["files"])
+    assert "files" in then, then
+    assert json.loads(then["files"]["settings.json"])["model"] == common["model"]
 
 
 @pytest.mark.slow
