@@ -104,13 +104,12 @@ def fold_noise(
         degrees += max(1, len(sizes) - 1)
     scatter, expected = scatter / repeats, expected / repeats
     scatter = scatter + (scale - 1) * np.maximum(0.0, scatter - EXPLAINED * expected)
-    # Repeats take off the luck of single predictions, not what trainings add: all learn from the same rows.
+    # All repeats learn from the same rows: they tell better how much folds scatter, and do not make it less.
     of_examples = variance_of_mean(each, clusters)
-    of_folds = np.maximum(0.0, scatter + of_examples - expected)
     known = max(1, count_clusters(examples, clusters) - 1)
     return (
         (VarianceComponent(of_examples + imagined, known),),
-        (VarianceComponent(of_folds + imagined, degrees),),
+        (VarianceComponent(scatter + imagined, degrees),),
     )
 
 
