@@ -374,12 +374,18 @@ def test_a_row_may_have_more_repeats_than_the_other():
     assert found.high - found.low > both.high - both.low
 
 
-def test_repeats_narrow_an_interval_and_seeds_of_the_same_folds_are_one_repeat():
+def test_repeats_tell_better_how_much_folds_scatter_and_seeds_of_the_same_folds_are_one_repeat():
     random = np.random.default_rng(1)
     folds = np.stack([random.permutation(2000) % 5 for _ in range(6)])
     first, second = pair_of(6, 2000, random=2, std=0.02, folds=folds)
     once = [s.Outcomes.from_correct(row.correct[:1], folds[:1]) for row in (first, second)]
-    assert s.compare(first, second).detectable_effect < 0.8 * s.compare(*once).detectable_effect
+    (_, (one,)), (_, (six,)) = s.compare(*once).noise, s.compare(first, second).noise
+    assert (one.degrees_of_freedom, six.degrees_of_freedom) == (4, 24)
+    alone = [
+        s.compare(*(s.Outcomes.from_correct(row.correct[[draw]], folds[[draw]]) for row in (first, second)))
+        for draw in range(6)
+    ]
+    assert six.variance == pytest.approx(np.mean([one.noise[1][0].variance for one in alone]))
     values = first.correct.astype(float)
     averaged, kept = variance.by_repeat(values, folds[[0, 0, 1, 1, 2, 2]])
     assert averaged == pytest.approx(values.reshape(3, 2, 2000).mean(axis=1))

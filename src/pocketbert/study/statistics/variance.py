@@ -16,6 +16,7 @@ from scipy import optimize, special, stats
 LEVEL = 0.05  # intervals hold 1 − LEVEL; a difference is significant below it
 POWER = 0.8  # what "detectable" means: in four studies of five
 EXTRA = 0.25  # of an imagined example per row, for what a small test set could have held and did not
+EXPLAINED = 0.75  # of what examples should make folds scatter; with all of it, skewness still makes 6 % false alarms
 SMALLEST_P_VALUE = 1e-100  # below it, p-values are all the same
 
 
@@ -87,8 +88,8 @@ def fold_noise(
     `each`: (…, examples), averaged over all draws; `values`: (…, repeats, examples) of the repeats that tell how much
     trainings add. The first account knows examples alone, and knows them well. The second lets every fold be one
     observation, so that whatever a training adds is in it, but folds are few. The excess of the second over the first
-    is not estimated: with five folds, cutting it off at 0 makes too many false alarms. `scale`: of what trainings seem
-    to add (`skewness_scales`).
+    is no component of its own: with five folds, cutting it off at 0 makes too many false alarms. `scale`: of what
+    trainings seem to add (`skewness_scales`).
     """
     repeats, examples = values.shape[-2:]
     scatter = expected = np.zeros(each.shape[:-1])
@@ -101,14 +102,14 @@ def fold_noise(
         scatter = scatter + squares / max(1, len(sizes) - 1)
         expected = expected + variance_of_mean(one, clusters)
         degrees += max(1, len(sizes) - 1)
-    scatter = scatter + (scale - 1) * np.maximum(0.0, scatter - expected)
-    # New folds are tested on the same examples: what all repeats share does not become less by repeating.
+    scatter, expected = scatter / repeats, expected / repeats
+    scatter = scatter + (scale - 1) * np.maximum(0.0, scatter - EXPLAINED * expected)
+    # All repeats learn from the same rows: they tell better how much folds scatter, and do not make it less.
     of_examples = variance_of_mean(each, clusters)
-    shared = np.maximum(0.0, of_examples - expected / repeats**2)
     known = max(1, count_clusters(examples, clusters) - 1)
     return (
         (VarianceComponent(of_examples + imagined, known),),
-        (VarianceComponent(shared + imagined, known), VarianceComponent(scatter / repeats**2, degrees)),
+        (VarianceComponent(scatter + imagined, degrees),),
     )
 
 
