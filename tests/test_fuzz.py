@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from pocketbert.cli import app
 from pocketbert.methods import list_methods
-from pocketbert.study.plan import Row
+from pocketbert.study.rows import Row
 from pocketbert.study.study import KEYS
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs fork and pidfd_open")

@@ -52,7 +52,9 @@ def desk(tmp_path_factory) -> Path:
                 text = f"a {word} film about number {row} of {number}, seen on day {row * 7 % 31}"
                 writer.writerow([text, label] if labelled else [text])
     (folder / "corpus").mkdir()
-    (folder / "corpus" / "book.txt").write_text("\n\n".join(f"It was day {row}. The film went on." for row in range(300)))
+    (folder / "corpus" / "book.txt").write_text(
+        "\n\n".join(f"It was day {row}. The film went on." for row in range(300))
+    )
     return folder
 
 
@@ -104,6 +106,8 @@ def test_a_block_of_python_of_the_readme_runs(number, desk):
 
 def test_the_makefile_has_what_the_readme_asks_it_for():
     targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
-    asked = {name for kind, block in BLOCKS if kind == "bash" for name in re.findall(r"^make ([\w-]+)", block, re.MULTILINE)}
+    asked = {
+        name for kind, block in BLOCKS if kind == "bash" for name in re.findall(r"^make ([\w-]+)", block, re.MULTILINE)
+    }
     assert asked <= set(targets)
     assert {"study", "test"} <= asked

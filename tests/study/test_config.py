@@ -6,7 +6,7 @@ import pytest
 
 from pocketbert.errors import UserError
 from pocketbert.methods import list_methods
-from pocketbert.study.plan import Row
+from pocketbert.study.rows import Row
 from pocketbert.study.study import KEYS, Study, from_config
 
 # Every kind of value that TOML has, and the extremes of each.
@@ -30,8 +30,13 @@ RIGHT = {  # what a place may hold; all else must be refused
 }
 FLAGS = {"class_weights", "group_by_length", "only_cls", "vocabulary_slice", "cache_features", "keep_rate"}
 TEXTS = {"task", "method", "model", "start", "rate_from", "vocabulary", "device", "theirs", "note"}
-WHOLE = {"patience": {"zero"}, "seed": {"zero"}}
-SHARES = {"dropout": {"zero", "tiny"}, "weight_decay": {"zero", "tiny"}, "warmup": {"zero", "tiny"}}
+WHOLE = {"patience": {"zero"}, "seed": {"zero"}, "folds": {"zero"}}
+SHARES = {
+    "dropout": {"zero", "tiny"},
+    "margin": {"zero", "tiny"},
+    "weight_decay": {"zero", "tiny"},
+    "warmup": {"zero", "tiny"},
+}
 
 
 def right(key: str) -> set[str]:

@@ -9,7 +9,8 @@ from report.sample import row as made_row
 from pocketbert.errors import UserError
 from pocketbert.loading import load_model
 from pocketbert.study import Row, Study, list_presets
-from pocketbert.study.plan import choose_rows, make_plan
+from pocketbert.study.plan import make_plan
+from pocketbert.study.rows import choose_rows
 from pocketbert.study.study import from_config, parse_workers
 from pocketbert.tasks import load_task
 from pocketbert.tasks.split import sample
@@ -21,12 +22,8 @@ def keys(task, *rows):
 
 def test_baselines_are_always_there_and_those_without_chance_run_once(task, model):
     study = Study(task, [model], ["finetune"], seeds=4)
-    assert [(row.method, row.seeds) for row in study.rows] == [
-        ("random", 4),
-        ("majority", 1),
-        ("tfidf", 1),
-        ("finetune", 4),
-    ]
+    trained = [run.method for run in study.plan().runs]
+    assert trained == ["random"] * 4 + ["majority", "tfidf"] + ["finetune"] * 4
 
 
 def test_a_shape_is_trained_from_scratch_and_what_cannot_be_is_said(task, model):
@@ -169,6 +166,7 @@ def test_a_sample_keeps_the_shares_of_the_labels_and_is_the_same_every_time(task
 CONFIG = """
 tasks = ["{reviews}"]
 seeds = 2
+folds = 2
 name = "mine"
 
 [settings]
@@ -193,12 +191,12 @@ def test_a_study_is_described_in_a_file(tmp_path, reviews, model):
     study = from_config(path, told={"batch_size": 8})
     plan = study.plan()
     assert study.name == "mine"
-    assert [run.method for run in plan.runs] == ["tfidf", "finetune", "finetune"]
-    for run in plan.runs[1:]:
+    assert [run.method for run in plan.runs] == ["tfidf"] * 2 + ["finetune"] * 4, "two folds, two seeds"
+    for run in plan.runs[2:]:
         assert (run.settings.rates, run.settings.epochs, run.settings.batch_size) == ((1e-3, 3e-3), 1, 8)
     again = from_config(path, tasks=[load_task(reviews)], told={"batch_size": 8}).plan()
     assert [run.key for run in again.runs] == [run.key for run in plan.runs]
-    assert from_config(path, seeds=1).plan().runs[-1].settings.seed == 0
+    assert len(from_config(path, seeds=1).plan().runs) == 4
 
 
 def test_a_row_without_a_task_is_one_for_each_and_a_task_without_a_row_is_refused(task):

@@ -14,7 +14,8 @@ from pocketbert.manifest import write_manifest
 from pocketbert.methods import get_method, list_methods
 from pocketbert.methods.finetune import FinetuneSettings
 from pocketbert.runs import load_run
-from pocketbert.study.plan import Row, make_plan
+from pocketbert.study.plan import make_plan
+from pocketbert.study.rows import Row
 from pocketbert.study.store import Store
 from pocketbert.train import train_run
 from pocketbert.training.settings import Settings, option

@@ -11,69 +11,30 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, TypeVar
 
 import torch
 
-from pocketbert.catalog import BUNDLED, find
 from pocketbert.errors import UserError
-from pocketbert.methods import SHAPE, WEIGHTS, DataSize, Method, Workload, baselines, get_method, list_methods
+from pocketbert.methods import SHAPE, WEIGHTS, DataSize, Method, Workload, get_method
 from pocketbert.runs import load_start
 from pocketbert.start import Start, weights_fingerprint
+from pocketbert.study.rows import Row, short_name, usual_methods
 from pocketbert.tasks import Check, Task
 from pocketbert.tasks.folds import FOLDS, Folds, Part, cut_folds
 from pocketbert.train import check_for_run
 from pocketbert.training.machine import computing
 from pocketbert.training.settings import Settings, TrainingSettings
-from pocketbert.values import Between, hold_fields, shown
+from pocketbert.values import Between
 
 FORMAT = 2  # of what a key is made of
 THREADS = 1  # a run, on a CPU: runs side by side use the cores better than threads do
-KEPT = "the rate was chosen on the first seed and kept"
 SEEDS = 5  # of a row, on a test split that was given; under folds, where every fold has its own, 1
 # How far apart seeds are under folds: more seeds, or more repeats, leave all others as they are.
 NEXT_SEED, NEXT_REPEAT = 100, 10_000
-Seeds = Annotated[int, Between(1, 10_000)]
-Repeats = Annotated[int, Between(1, 99)]
 FoldCount = Annotated[int, Between(0, 50)]
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of a study's table: a method, a model where it needs one, a task; over seeds."""
-
-    task: str
-    method: str
-    model: str | None = None
-    settings: dict[str, Any] = field(default_factory=dict)  # what the method is told, by name
-    name: str = ""  # how the table calls it
-    seeds: Seeds | None = None  # trainings; under folds: per fold
-    repeats: Repeats = 1  # of the folds, each time drawn anew
-    theirs: str | None = None  # a published figure, to stand beside ours
-    note: str | None = None
-    keep_rate: bool = False  # of several rates, the first seed's choice is every seed's
-    start: str | None = (
-        None  # the name of a row ("task: name" where several have it): seed by seed, start from its runs
-    )
-    rate_from: str | None = None  # the name of a row: take the rate that was chosen there, by seed
-
-    def __post_init__(self) -> None:
-        hold_fields(self)
-        method = get_method(self.method)
-        method.read(self.settings)
-        if self.keep_rate and KEPT not in (self.note or ""):
-            object.__setattr__(self, "note", "; ".join(filter(None, [self.note, KEPT])))
-        if not self.name:
-            parts = [self.method, *([short_name(self.model)] if self.model else [])]
-            object.__setattr__(self, "name", " ".join([*parts, *([f"from {self.start}"] if self.start else [])]))
-        if self.model is not None and self.start is not None:
-            raise UserError(f"row '{self.name}': model and start both say what to start from; give one of them")
-
-    @property
-    def baseline(self) -> bool:
-        return not get_method(self.method).needs_model
 
 
 @dataclass(frozen=True)
@@ -144,95 +105,6 @@ def banks(job: Sequence[PlannedRun]) -> list[list[PlannedRun]]:
     for run in job:
         groups.setdefault((replace(run.settings, seed=0), run.needs, run.part), []).append(run)
     return list(groups.values())
-
-
-def short_name(model: str) -> str:
-    """A model as a table calls it: of a folder its name, of a Hub name all of it."""
-    return model.rstrip("/").rpartition("/")[2] if model.startswith(("/", ".")) else model
-
-
-# -- which rows ------------------------------------------------------------------------------------------------------
-
-
-def choose_rows(
-    tasks: Sequence[str],
-    models: Sequence[str] | None,
-    methods: Sequence[str] | None,
-    seeds: int | None,
-    settings: Mapping[str, Any],
-    repeats: int = 1,
-) -> tuple[list[Row], list[str]]:
-    """Models x methods x tasks, baselines always among them; and what was left out, in sentences."""
-    notes: list[str] = []
-    for method in methods or ():
-        get_method(method)
-    always = list(baselines())
-    neural = None if methods is None else [name for name in dict.fromkeys(methods) if name not in always]
-    pairs = _pairs(list(dict.fromkeys(models)) if models else None, neural, notes)
-    refuse_unread(settings, [*always, *(method for method, _ in pairs)])
-    rows = []
-    for task in tasks:
-        rows += [
-            Row(task, method, model, _read_by(method, settings), seeds=seeds, repeats=repeats)
-            for method, model in [*((name, None) for name in always), *pairs]
-        ]
-    return rows, notes
-
-
-def _read_by(method: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Of settings for a whole study, those that this method reads."""
-    return {name: value for name, value in settings.items() if get_method(method).reads(name)}
-
-
-def refuse_wrong(settings: Mapping[str, Any]) -> None:
-    """Every setting is one that a method knows, and has a value it may have."""
-    for name, value in settings.items():
-        readers = [method for method in list_methods().values() if method.reads(name)]
-        if not readers:
-            raise UserError(f"setting {shown(name)} is not known: no method reads it")
-        readers[0].read({name: value})
-
-
-def refuse_unread(settings: Mapping[str, Any], methods: Sequence[str]) -> None:
-    """A setting that nobody here reads is a mistake."""
-    refuse_wrong(settings)
-    for name in settings:
-        if not any(get_method(method).reads(name) for method in methods):
-            readers = [one for one, method in list_methods().items() if method.reads(name)]
-            here = ", ".join(dict.fromkeys(methods))
-            raise UserError(f"setting '{name}' is read by {', '.join(readers)}, and by none of {here}; leave it out")
-
-
-def _pairs(models: list[str] | None, methods: list[str] | None, notes: list[str]) -> list[tuple[str, str]]:
-    if methods == []:
-        if models:
-            raise UserError("models were named, but only baselines as methods: these need no model")
-        return []
-    if models is None:
-        named = methods or ()
-        return _usual_pairs() if methods is None else [(one, get_method(one).usual_model() or "") for one in named]
-    pairs = []
-    for model in models:
-        pretrained = find(model).folder is not None
-        for method in methods or _usual_methods(WEIGHTS if pretrained else SHAPE):
-            if pretrained or get_method(method).starts_from == SHAPE:
-                pairs.append((method, model))
-            else:
-                notes.append(f"{method} {model} is left out: '{model}' is a shape without weights to start from")
-    if not pairs:
-        able = ", ".join(_usual_methods(SHAPE))
-        raise UserError(f"nothing to train: {notes[0]}; use method {able}, or a pretrained model (pocketbert models)")
-    return pairs
-
-
-def _usual_methods(starts_from: str) -> list[str]:
-    return [name for name, method in list_methods().items() if method.usual and method.starts_from == starts_from]
-
-
-def _usual_pairs() -> list[tuple[str, str]]:
-    """What is compared when nothing is named: the bundled models."""
-    bundled = [name for name in ("pocket-tiny", "pocket-mini") if (BUNDLED / name / "config.json").is_file()]
-    return [(method, model) for model in bundled for method in _usual_methods(WEIGHTS)]
 
 
 # -- from rows to runs -----------------------------------------------------------------------------------------------
@@ -387,7 +259,7 @@ class _Planner:
             if not start.pretrained:
                 raise UserError(
                     f"'{start.name}' is a shape with fresh weights: nothing to {row.method}; use method "
-                    f"{', '.join(_usual_methods(SHAPE))}, or a pretrained model (pocketbert models)"
+                    f"{', '.join(usual_methods(SHAPE))}, or a pretrained model (pocketbert models)"
                 )
             made = start.encoder
             fingerprint = self._once("weights", start.name, lambda _: weights_fingerprint(made()))

@@ -12,7 +12,8 @@ import numpy as np
 
 from pocketbert import metrics
 from pocketbert.methods import get_method
-from pocketbert.study.plan import Plan, PlannedRun, Row
+from pocketbert.study.plan import Plan, PlannedRun
+from pocketbert.study.rows import Row
 from pocketbert.study.statistics import Outcomes, collapsed
 from pocketbert.study.store import Store
 from pocketbert.tasks import Split

@@ -17,21 +17,11 @@ from pocketbert.paths import require_regular_file
 from pocketbert.report import Document, write_document, write_report
 from pocketbert.study import tables
 from pocketbert.study.final import best_on_dev, final_plan, final_run, final_store
-from pocketbert.study.plan import (
-    FoldCount,
-    Plan,
-    PlannedRun,
-    Repeats,
-    Row,
-    Seeds,
-    choose_rows,
-    make_plan,
-    refuse_unread,
-    refuse_wrong,
-)
+from pocketbert.study.plan import FoldCount, Plan, PlannedRun, make_plan
 from pocketbert.study.pool import Event, Pool, Watch
 from pocketbert.study.presets import Preset, get_preset
 from pocketbert.study.results import Results
+from pocketbert.study.rows import Repeats, Row, Seeds, choose_rows, refuse_unread, refuse_wrong
 from pocketbert.study.statistics import METRICS
 from pocketbert.study.store import Store
 from pocketbert.tasks import Task, load_task
@@ -44,6 +34,8 @@ PRESET_SEEDS = 3
 MARGIN = 0.01  # a point
 MOST_TOML = 1_000_000  # bytes
 Rows = Annotated[int, Between(2, 10**9)]
+Metric = Annotated[str, OneOf(METRICS)]
+Margin = Annotated[float, Between(0.0, 1.0)]
 
 
 class Study:
@@ -92,8 +84,8 @@ class Study:
         if self.folds == 1:
             raise UserError("folds 1: at least two are needed, one to train on while the other is tested; 0 for none")
         held(repeats, Repeats, "repeats")
-        self.metric = held(metric, Annotated[str, OneOf(METRICS)], "metric")
-        self.margin = held(margin, Annotated[float, Between(0.0, 1.0)], "margin")
+        self.metric = held(metric, Metric, "metric")
+        self.margin = held(margin, Margin, "margin")
         for what, names in (("models", models), ("methods", methods)):
             held(names, tuple[str, ...] | None, what)
         for what, text in (("preset", preset), ("name", name)):
@@ -294,8 +286,8 @@ KEYS: dict[str, Any] = {
     "seeds": Seeds,
     "folds": FoldCount,
     "repeats": Repeats,
-    "metric": str,
-    "margin": float,
+    "metric": Metric,
+    "margin": Margin,
     "rows": Rows,
     "preset": str,
     "hub": bool,

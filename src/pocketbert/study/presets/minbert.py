@@ -4,8 +4,8 @@ from typing import Any, ClassVar
 
 from pocketbert.methods import baselines
 from pocketbert.report.document import Document, Published
-from pocketbert.study.plan import Row
 from pocketbert.study.presets.preset import Preset, cell, register, stand_in
+from pocketbert.study.rows import Row
 
 MODEL, OTHERS = "google-bert/bert-base-uncased", ("minilm-l6", "pocket-mini", "pocket-tiny")
 SEVEN = (  # epochs, batch, dropout, learning rate, their dev / test accuracy with BERT frozen

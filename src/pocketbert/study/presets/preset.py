@@ -11,7 +11,8 @@ from pocketbert.catalog import find, is_available
 from pocketbert.errors import UserError
 from pocketbert.report.document import Document, Published
 from pocketbert.report.wording import DASH, interval, percent
-from pocketbert.study.plan import Plan, Row
+from pocketbert.study.plan import Plan
+from pocketbert.study.rows import Row
 from pocketbert.study.store import Store
 
 

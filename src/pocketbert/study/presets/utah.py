@@ -7,8 +7,9 @@ from typing import ClassVar
 from pocketbert.methods import baselines
 from pocketbert.predict import predict_file
 from pocketbert.report.document import Document, Predicted, Probe, Published
-from pocketbert.study.plan import Plan, Row
+from pocketbert.study.plan import Plan
 from pocketbert.study.presets.preset import Preset, cell, register, stand_in
+from pocketbert.study.rows import Row
 from pocketbert.study.store import Store
 from pocketbert.tasks import read_rows
 from pocketbert.tasks.registry import data_folders
