@@ -22,13 +22,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from pocketbert.models import load_model
-from pocketbert.vectors import SentenceEncoder
 from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from pocketbert import load_task
+from pocketbert.embed import SentenceEncoder
+from pocketbert.loading import load_model
 from pocketbert.methods import get_method
 from pocketbert.methods.base import DataSize
 from pocketbert.methods.tfidf import _joined, _vectorizer

@@ -139,7 +139,7 @@ def test_a_run_starts_from_the_run_of_its_own_fold(reviews, model):
         ([f"text {row} here,{'ab'[row % 2]}" for row in range(4)], "too few rows"),
         ([f"word{row} and {row * 7} others,{'ab'[row % 2]}" for row in range(40)] + ["one,c", "two,c"], "c has 2 rows"),
         (
-            [f"{'so it goes on and on ' * 4} {row},{'ab'[row % 2]}" for row in range(40)],
+            [f"{LONG} {row},{'ab'[row % 2]}" for row in range(40)],
             "near-duplicates of each other",
         ),
     ],

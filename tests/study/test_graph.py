@@ -130,7 +130,7 @@ def test_two_workers_write_the_same_bytes(calm, described, tmp_path):
 def test_killed_at_several_moments_it_goes_on_to_the_same_bytes(calm, described, tmp_path):
     arguments = ["study", "--config", described, "--workers", "2", "--out", tmp_path / "study"]
     landed = 0
-    for share in (0.3, 0.5, 0.7):
+    for share in (0.2, 0.35, 0.5):
         process = command(*arguments, home=tmp_path / "home")
         time.sleep(share * calm[1])
         if process.poll() is None:

@@ -15,8 +15,10 @@ from pathlib import Path
 import pytest
 
 from pocketbert import __version__
+from pocketbert.study import Row
 from pocketbert.study.cluster import do_job
-from pocketbert.study.worker import task_to_json
+from pocketbert.study.messages import task_to_json
+from pocketbert.study.plan import make_plan
 from study.conftest import command, make_task, numbers_of, run
 
 pytest.importorskip("ray", reason="Ray is not installed (the extra: pocketbert[ray])")
@@ -133,13 +135,15 @@ def test_a_node_uses_the_model_that_was_sent_to_it_also_for_the_runs_a_run_start
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     files = {path.name: path.read_bytes() for path in Path(model).iterdir() if path.is_file()}
     told = {"epochs": 1, "max_length": 32, "learning_rate": 1e-3}
-    common = {"task": "toy", "model": str(tmp_path / "only" / "there"), "settings": told, "warnings": []}
-    sent = (task_to_json(make_task()), common["model"], files, __version__)
-    first = {**common, "method": "bitfit", "start": None, "folder": "a"}
-    (done,) = do_job([first], *sent, [])
+    common = {"task": "toy", "part": None, "model": str(tmp_path / "only" / "there"), "settings": told, "warnings": []}
+    common["without_dev"] = False
+    plan = make_plan([Row("toy", "majority")], {"toy": make_task()})
+    sent = (task_to_json(plan, "toy"), common["model"], files, __version__)
+    first = {**common, "method": "bitfit", "start": None, "seeds": {0: "a"}}
+    done = do_job([first], *sent, [])["a"]
     assert "files" in done, done
-    second = {**common, "method": "finetune", "start": "a", "folder": "b"}
-    (then,) = do_job([second], *sent, ["a"], done["files"])
+    second = {**common, "method": "finetune", "start": "a", "seeds": {0: "b"}}
+    then = do_job([second], *sent, ["a"], done["files"])["b"]
     assert "files" in then, then
     assert json.loads(then["files"]["settings.json"])["model"] == common["model"]
 

@@ -62,7 +62,7 @@ def edit(run, name, change) -> None:
         ("manifest.json", lambda it: it.update(format=99), "made by a newer"),
         ("manifest.json", lambda it: it["files"].update({"../x": {"bytes": 1, "sha256": ""}}), "'../x' is no file of"),
         ("manifest.json", lambda it: it["files"].update({"/x": {"bytes": 1, "sha256": ""}}), "'/x' is no file of"),
-        ("manifest.json", lambda it: it["files"].update(x={"bytes": "1"}), "files, x, bytes: '1' is not a whole"),
+        ("manifest.json", lambda it: it["files"].update(x={"bytes": "1"}), "files, 'x', bytes: '1' is not a whole"),
         ("model/majority.json", lambda it: it.update(shares=[0.5, 0.6]), "majority.json: damaged: .* sum to one"),
         ("model/majority.json", lambda it: it.update(shares=[1.0]), "no shares of 2 labels"),
         ("model/majority.json", lambda it: it.update(shares="half"), "shares: 'half' is not a list of numbers"),
@@ -118,7 +118,7 @@ def test_a_head_that_is_no_numbers_and_hashes_that_are_none_are_refused(task, mo
     sign(run)
     with pytest.raises(UserError, match=r"trained.safetensors: damaged: weights that are no numbers"):
         load_run(run).fitted()
-    with pytest.raises(UserError, match=r"seen.safetensors: damaged: its hashes are float32"):
+    with pytest.raises(UserError, match=r"seen.safetensors: damaged: hashes is float32"):
         load_run(run).seen(task.train)
 
 
