@@ -25,6 +25,7 @@ QUICK = {"epochs": 2, "learning_rate": 1e-2, "max_length": 32}
 TOML = """
 tasks = ["{first}", "{second}"]
 seeds = 2
+folds = 0
 [settings]
 epochs = 2
 max_length = 32
