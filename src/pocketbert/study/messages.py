@@ -84,7 +84,7 @@ def _pack(array: np.ndarray) -> list[str]:
 
 def _unpack(packed: list[str]) -> np.ndarray:
     kind, data = packed
-    return np.frombuffer(base64.b64decode(data), dtype=kind)
+    return np.frombuffer(bytearray(base64.b64decode(data)), dtype=kind)  # one that may be written to, as torch asks
 
 
 def bank_message(runs: list[PlannedRun], plan: Plan, store: Store) -> dict[str, Any]:
