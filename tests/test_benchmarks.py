@@ -33,7 +33,7 @@ def run(name, *arguments, **environment):
 
 def test_the_simulations_of_intervals_and_tests_run():
     told = run("coverage", "--quick")
-    assert "differences of the stated size are found" in told
+    assert "differences called detectable are found" in told
 
 
 @pytest.mark.slow
