@@ -65,7 +65,7 @@ def population(name: str, folder: Path) -> Population:
     parts = [split for split in task.splits.values() if split.labels is not None]
     whole = Split(
         [text for part in parts for text in part.texts],
-        [text for part in parts for text in part.seconds or ()] if task.pair else None,
+        [text for part in parts for text in part.second_texts or ()] if task.pair else None,
         np.concatenate([part.labels for part in parts if part.labels is not None]),
     )
     groups = np.unique(connected(whole), return_inverse=True)[1]
@@ -75,13 +75,13 @@ def population(name: str, folder: Path) -> Population:
     groups = np.unique(connected(whole), return_inverse=True)[1]
     vectorizer = _vectorizer()
     counter = CountVectorizer(ngram_range=vectorizer.ngram_range, token_pattern=vectorizer.token_pattern)
-    counts = counter.fit_transform(_joined(whole.texts, whole.seconds)).tocsr()
+    counts = counter.fit_transform(_joined(whole)).tocsr()
     features = {}
     for model in ENCODERS:
         path = folder / f"features-{name}-{model}.npy"
         if not path.exists():
             print(f"features of {model} …", file=sys.stderr, flush=True)
-            np.save(path, SentenceEncoder(model)(whole.texts, whole.seconds))
+            np.save(path, SentenceEncoder(model)(whole.texts, whole.second_texts))
         features[model] = torch.from_numpy(np.load(path))
     assert whole.labels is not None
     return Population(whole, whole.labels, task.labels, groups, counts, features)
@@ -203,7 +203,7 @@ def fit_finetuned(
         task = JobTask("study", data.names, data.split.take(train), data.split.take(dev))
         texts = data.split.take(rows)
         fitted = method.fit(Job((task,), settings, start)).fitted
-        found.append(fitted.probabilities(texts.texts, texts.seconds).argmax(axis=1))
+        found.append(fitted.probabilities(texts.texts, texts.second_texts).argmax(axis=1))
     return found
 
 
@@ -266,6 +266,7 @@ def main() -> None:
     parser.add_argument("--dataset", default="sst2", help="sst2, qnli, snli or another built-in task")
     parser.add_argument("--rows", type=int, default=1000, help="of a study")
     parser.add_argument("--studies", type=int, default=200)
+    parser.add_argument("--first", type=int, default=0, help="number of the first study; other numbers are other draws")
     parser.add_argument("--repeats", type=int, default=1, help="draws of the folds")
     parser.add_argument("--finetune", action="store_true", help="also fine-tune pocket-tiny, once per fold")
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="where studies are kept")
@@ -276,7 +277,7 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     data = population(options.dataset, options.out)
     started, made = time.perf_counter(), 0
-    for number in range(options.studies):
+    for number in range(options.first, options.first + options.studies):
         path = folder / f"{number:04d}.npz"
         if path.exists():
             continue

@@ -14,6 +14,8 @@ from pocketbert.cli.output import print_json, print_table, say
 from pocketbert.cli.progress import duration, study_progress
 from pocketbert.errors import UserError
 
+MINUTES = 8.0  # of a study that is told neither minutes nor seeds nor repeats
+
 if TYPE_CHECKING:
     from pocketbert.report.document import Document
     from pocketbert.study import Plan, Study
@@ -30,13 +32,24 @@ def study(
             help="Built-in tasks or one's own files, a task each (train.csv,dev.csv,test.csv is one). Default: movies.",
         ),
     ] = None,
-    models: Annotated[str | None, typer.Option(help="With commas. Default: those at hand.")] = None,
-    methods: Annotated[str | None, typer.Option(help="With commas; baselines are always included.")] = None,
-    seeds: Annotated[int | None, typer.Option(help="Trainings per row (default 5); under folds, per fold (1).")] = None,
+    models: Annotated[str | None, typer.Option(help="Comma-separated. Default: the bundled ones.")] = None,
+    methods: Annotated[str | None, typer.Option(help="Comma-separated; baselines are always included.")] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(help="About how long until the verdict: decides seeds and repeats. Default, without these: 8."),
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option(help="Trainings per row, or per fold; 1,tfidf=4: by row or method.")
+    ] = None,
     folds: Annotated[
         int | None, typer.Option(help="Without a test split, every row is tested once, in so many. 0: one split.")
     ] = None,
-    repeats: Annotated[int | None, typer.Option(help="So often the folds are drawn anew. Default: 1.")] = None,
+    repeats: Annotated[
+        str | None, typer.Option(help="So often the folds are drawn anew; 1,tfidf=4: by row or method.")
+    ] = None,
+    curves: Annotated[
+        str | None, typer.Option(help="Rows or methods to draw a learning curve of, comma-separated.")
+    ] = None,
     metric: Annotated[str | None, typer.Option(help="What decides: accuracy, macro_f1 or mcc.")] = None,
     margin: Annotated[
         float | None, typer.Option(help="Points that a cheaper row may be worse and still be recommended. Default: 1.")
@@ -70,9 +83,11 @@ def study(
         "tasks": [load_task(source, **columns) for source in sources] if sources else None,
         "models": _listed(models, "--models"),
         "methods": _listed(methods, "--methods"),
-        "seeds": seeds,
+        "minutes": minutes,
+        "seeds": _counts(seeds, "--seeds"),
         "folds": folds,
-        "repeats": repeats,
+        "repeats": _counts(repeats, "--repeats"),
+        "curves": _listed(curves, "--curves"),
         "metric": metric,
         "margin": None if margin is None else margin / 100,
         "preset": preset,
@@ -81,11 +96,15 @@ def study(
         "hub": hub or None,
         "again": "pocketbert " + shlex.join(sys.argv[1:]),
     }
+    if config is None and preset is None and minutes is None and seeds is None and repeats is None:
+        arguments["minutes"] = MINUTES
     if config is not None:
         made = from_config(config, told=told, **arguments)
     else:
         made = Study(**{name: value for name, value in arguments.items() if value is not None}, settings=told)
-    plan = made.plan()
+    if made.minutes is not None or dry_run:
+        say("looking at the data, and at what a training costs on this machine …")
+    plan = _measured_plan(made, workers) if dry_run else made.plan(workers)
     for message in _messages(made, plan):
         say(message)
     if dry_run:
@@ -129,12 +148,37 @@ def runs(
     print_table(["folder", "task", "method", "model", "seed", "accuracy %"], table)
 
 
+def _measured_plan(study: "Study", workers: str | None) -> "Plan":
+    """What will run, and what it costs: what was never measured here is measured, the rest is known."""
+    from pocketbert.study.study import parse_workers
+    from pocketbert.training.settings import usable_cores
+
+    count = parse_workers(workers)
+    if study.minutes is None:
+        study.measured(count if isinstance(count, int) else usable_cores())
+    return study.plan(workers)
+
+
+def _counts(given: str | None, flag: str) -> "int | dict[str, int] | None":
+    """`3`, or `1,tfidf=4,frozen pocket-mini=2`."""
+    if given is None:
+        return None
+    counts: dict[str, int] = {}
+    for part in given.split(","):
+        name, _, number = part.rpartition("=")
+        try:
+            counts[name.strip()] = int(number)
+        except ValueError:
+            raise UserError(f"{flag} {given!r}: expected a number, or several by row or method: 1,tfidf=4") from None
+    return counts[""] if list(counts) == [""] else {"": 1, **counts}
+
+
 def _listed(given: str | None, flag: str) -> list[str] | None:
     if given is None:
         return None
     names = [name.strip() for name in given.split(",") if name.strip()]
     if not names:
-        raise UserError(f"{flag} {given!r}: names none; name one, or several with commas")
+        raise UserError(f"{flag} {given!r}: names none; name one, or several, comma-separated")
     return names
 
 
@@ -145,21 +189,25 @@ def _messages(study: "Study", plan: "Plan") -> list[str]:
         messages += task.notes
     for row, check in zip(plan.rows, plan.checks, strict=True):
         messages += [f"warning: {row.task}: {warning}" for warning in check.warnings]
-    return [*dict.fromkeys(messages), *plan.notes]
+    messages = [*dict.fromkeys(messages), *plan.notes]
+    if study.budget is not None:
+        took = f"planned for {study.budget.minutes:g} minutes, about {duration(study.budget.seconds)} until the verdict"
+        messages.append(f"{took}: {study.budget.flags()}")
+    return messages
 
 
 def _show_plan(study: "Study", plan: "Plan", workers: str | None, as_json: bool) -> None:
     from pocketbert.study.store import Store
     from pocketbert.study.study import parse_workers
+    from pocketbert.study.timing import elapsed
+    from pocketbert.training.settings import usable_cores
 
     store = Store(study.folder)
     left = [run for run in plan.runs if not store.finished(run)]
     count = parse_workers(workers)
-    seconds = sum(run.estimated_seconds for run in left)
-    if isinstance(count, int) and left:
-        seconds = max(
-            seconds / count, max(sum(run.estimated_seconds for run in job if run in left) for job in plan.jobs())
-        )
+    names = {run.folder for run in left}
+    jobs = [[run for run in job if run.folder in names] for job in plan.jobs()]
+    seconds = elapsed(plan, jobs, count if isinstance(count, int) else usable_cores()) if left else 0.0
     lines: list[dict[str, Any]] = []
     for number, row in enumerate(plan.rows):
         own = plan.of_row(number)

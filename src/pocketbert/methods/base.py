@@ -47,7 +47,6 @@ class Workload:
     rows: int  # to train on
     evaluated: int  # in the other splits
     words: float  # of a text (both texts of a pair), on average
-    products: float  # floating point operations per second of this machine, in one thread
 
 
 class Method(ABC):
@@ -114,7 +113,7 @@ class Method(ABC):
         return 0.0
 
     def estimated_seconds(self, start: "Start | None", settings: Settings, work: Workload) -> float:
-        """About how long a run takes in one thread; good to a factor of two."""
+        """A guess of how long a run takes in one thread, where it was never measured (study/timing.py)."""
         return BEGIN + work.rows * 1e-6
 
     @abstractmethod

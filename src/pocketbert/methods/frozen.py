@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pocketbert.errors import UserError
 from pocketbert.methods.base import BEGIN, Workload, register
-from pocketbert.methods.neural import OVERHEAD, SHARE, NetworkMethod
+from pocketbert.methods.neural import OVERHEAD, SPEED, NetworkMethod
 from pocketbert.training.settings import Settings, TrainingSettings, option
 
 if TYPE_CHECKING:
@@ -73,4 +73,4 @@ class Frozen(NetworkMethod):
             return super().estimated_seconds(start, settings, work)
         heads = work.rows * settings.choices * 4e-6 * start.config.width / 128
         forward = self.forward_products(start, settings, work)
-        return BEGIN + (work.rows + work.evaluated) * (forward / (work.products * SHARE) + OVERHEAD) + heads
+        return BEGIN + (work.rows + work.evaluated) * (forward / SPEED + OVERHEAD) + heads

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pocketbert.training.network import Part
 
 OVERHEAD = 4e-4  # seconds an example costs beside its matrix products
-SHARE = 0.45  # of the machine's peak that training reaches
+SPEED = 3e10  # floating point operations per second, in one thread
 
 
 class NetworkMethod(Method):
@@ -113,15 +113,14 @@ class NetworkMethod(Method):
     # -- what it costs -------------------------------------------------------------------------------------------
 
     def estimated_seconds(self, start: "Start | None", settings: Settings, work: Workload) -> float:
-        """From the number of products a run needs and this machine's speed."""
+        """From the number of products a run needs."""
         assert isinstance(settings, TrainingSettings)
         assert start is not None
         forward = self.forward_products(start, settings, work)
         passes = settings.choices
-        speed = work.products * SHARE
         faster = 1.8 if settings.precision == "bfloat16" else 1.0
-        trained = work.rows * passes * (3 * forward / (speed * faster) + OVERHEAD)
-        return BEGIN + trained + work.evaluated * passes * forward / speed
+        trained = work.rows * passes * (3 * forward / (SPEED * faster) + OVERHEAD)
+        return BEGIN + trained + work.evaluated * passes * forward / SPEED
 
     def operations(self, start: "Start | None", settings: Settings, work: Workload) -> float:
         assert isinstance(settings, TrainingSettings)

@@ -278,6 +278,28 @@ class Predicted:
 
 
 @dataclass(frozen=True)
+class CurvePoint:
+    """What a row reaches with some of the training rows."""
+
+    rows: Count
+    score: Score
+
+
+@dataclass(frozen=True)
+class LearningCurve:
+    """A row over sizes of its training set, and what twice the data would bring."""
+
+    task: str
+    row: str
+    points: tuple[CurvePoint, ...]  # smallest first; the last is the row itself
+    follows_power_law: bool  # else nothing is forecast
+    gain: float | None  # of doubling the data
+    low: float | None
+    high: float | None
+    sentence: str
+
+
+@dataclass(frozen=True)
 class Machine:
     system: str
     processor: str
@@ -310,13 +332,24 @@ class Document:
     published: tuple[Published, ...] = ()
     probes: tuple[Probe, ...] = ()
     predicted: tuple[Predicted, ...] = ()
+    learning_curves: tuple[LearningCurve, ...] = ()
+    advice: tuple[str, ...] = ()  # what to do next
+    estimated_seconds: float | None = None  # until the verdict, where it was planned for some minutes
+    elapsed: float | None = None  # what it took: None where a study went on after a stop
     format: int = FORMAT
 
     def __post_init__(self) -> None:
         labels = {task.name: set(task.labels) for task in self.tasks}
         for task in {
             one.task
-            for some in (self.rows, self.comparisons, self.mistakes, self.recommended, self.suspects)
+            for some in (
+                self.rows,
+                self.comparisons,
+                self.mistakes,
+                self.recommended,
+                self.suspects,
+                self.learning_curves,
+            )
             for one in some
         }:
             if task not in labels:

@@ -11,7 +11,7 @@ import numpy as np
 from pocketbert.study.plan import Plan, PlannedRun
 from pocketbert.study.store import Store
 from pocketbert.tasks import Split, Task
-from pocketbert.tasks.folds import Folds, Part
+from pocketbert.tasks.folds import Folds, Part, with_share
 from pocketbert.tasks.task import Derived
 from pocketbert.tokenizer import Encoded
 
@@ -40,9 +40,8 @@ def task_from_json(content: dict[str, Any]) -> Task | Folds:
 
 def task_of(message: dict[str, Any], known: Task | Folds) -> Task:
     """The task of a bank's runs."""
-    if isinstance(known, Task):
-        return known
-    return known.task_of(Part(**message["part"]))
+    task = known if isinstance(known, Task) else known.task_of(Part(**message["part"]))
+    return with_share(task, message["share"])
 
 
 def _split_to_json(split: Split) -> dict[str, Any]:
@@ -87,7 +86,7 @@ def _unpack(packed: list[str]) -> np.ndarray:
     return np.frombuffer(bytearray(base64.b64decode(data)), dtype=kind)  # one that may be written to, as torch asks
 
 
-def bank_message(runs: list[PlannedRun], plan: Plan, store: Store) -> dict[str, Any]:
+def bank_message(runs: list[PlannedRun], plan: Plan, store: Store | None) -> dict[str, Any]:
     """Runs that differ in their seeds alone, as a worker is told of them, now that what they need is finished.
 
     Folders, `start` among them, are beside each other in the worker's folder of runs.
@@ -96,10 +95,11 @@ def bank_message(runs: list[PlannedRun], plan: Plan, store: Store) -> dict[str, 
     return {
         "task": first.task,
         "part": None if first.part is None else vars(first.part),
+        "share": first.share,
         "method": first.method,
         "model": first.model,
         "start": first.start,
-        "settings": store.settings(first).to_dict(),
+        "settings": (first.settings if store is None else store.settings(first)).to_dict(),
         "seeds": {run.settings.seed: run.folder for run in runs},
         "without_dev": first.without_dev,
         "warnings": plan.checks[first.row].warnings,

@@ -9,12 +9,9 @@ the keys of the runs it needs. The same key is the same run, wherever it is comp
 import hashlib
 import json
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, TypeVar
-
-import torch
 
 from pocketbert.errors import UserError
 from pocketbert.methods import SHAPE, WEIGHTS, DataSize, Method, Workload, get_method
@@ -22,9 +19,8 @@ from pocketbert.runs import load_start
 from pocketbert.start import Start, weights_fingerprint
 from pocketbert.study.rows import Row, short_name, usual_methods
 from pocketbert.tasks import Check, Task
-from pocketbert.tasks.folds import FOLDS, Folds, Part, cut_folds
+from pocketbert.tasks.folds import FOLDS, Folds, Part, cut_folds, with_share
 from pocketbert.train import check_for_run
-from pocketbert.training.machine import computing
 from pocketbert.training.settings import Settings, TrainingSettings
 from pocketbert.values import Between
 
@@ -33,6 +29,8 @@ THREADS = 1  # a run, on a CPU: runs side by side use the cores better than thre
 SEEDS = 5  # of a row, on a test split that was given; under folds, where every fold has its own, 1
 # How far apart seeds are under folds: more seeds, or more repeats, leave all others as they are.
 NEXT_SEED, NEXT_REPEAT = 100, 10_000
+SHARES = (0.125, 0.25, 0.5)  # of the training rows: the points of a learning curve below its last
+CURVE_SEEDS = 3  # of each point, on a test split that was given
 FoldCount = Annotated[int, Between(0, 50)]
 T = TypeVar("T")
 
@@ -53,6 +51,8 @@ class PlannedRun:
     rate_from: str | None = None  # the folder of the run that chooses its rate
     part: Part | None = None  # of a task that is cut into folds
     number: int = 0  # which of the row's seeds
+    share: float = 1.0  # of its training rows: a point of the learning curve
+    architecture: tuple[int, ...] = ()  # layers, width, inner, vocabulary of its model
     without_dev: bool = False  # what dev would choose is known
 
     @property
@@ -70,15 +70,18 @@ class Plan:
     tasks: dict[str, Task]
     folds: dict[str, Folds]  # of those tasks that are cut into folds
     operations: tuple[float, ...]  # per row: what a prediction costs, to say which is cheaper
+    words: dict[str, float]  # of a text, on average, by task
     checks: tuple[Check, ...]  # one a row
     notes: tuple[str, ...] = ()
 
-    def of_row(self, row: int) -> list[PlannedRun]:
-        return [run for run in self.runs if run.row == row]
+    def of_row(self, row: int, share: float = 1.0) -> list[PlannedRun]:
+        """A row's runs; those with a share of the training rows are points of its learning curve."""
+        return [run for run in self.runs if run.row == row and run.share == share]
 
     def task_of(self, run: PlannedRun) -> Task:
         """What this run trains and is tested on."""
-        return self.tasks[run.task] if run.part is None else self.folds[run.task].task_of(run.part)
+        task = self.tasks[run.task] if run.part is None else self.folds[run.task].task_of(run.part)
+        return with_share(task, run.share)
 
     def jobs(self) -> list[list[PlannedRun]]:
         """What is handed to a worker in one piece, longest first. Runs that share something stay together."""
@@ -103,7 +106,7 @@ def banks(job: Sequence[PlannedRun]) -> list[list[PlannedRun]]:
     """A job's runs in groups that differ in their seeds alone."""
     groups: dict[Any, list[PlannedRun]] = {}
     for run in job:
-        groups.setdefault((replace(run.settings, seed=0), run.needs, run.part), []).append(run)
+        groups.setdefault((replace(run.settings, seed=0), run.needs, run.part, run.share), []).append(run)
     return list(groups.values())
 
 
@@ -123,10 +126,11 @@ def make_plan(rows: Sequence[Row], tasks: Mapping[str, Task], notes: Sequence[st
     planner = _Planner(rows, tasks, cut)
     for number in range(len(rows)):
         planner.plan(number)
-    runs = [run for number in range(len(rows)) for run in planner.runs[number]]
+    runs = [run for number in range(len(rows)) for run in (*planner.runs[number], *planner.curves[number])]
     checks = tuple(planner.checks[number] for number in range(len(rows)))
     operations = tuple(planner.operations[number] for number in range(len(rows)))
-    return Plan(tuple(rows), tuple(runs), tasks, cut, operations, checks, tuple(notes))
+    words = {name: planner.workload(name).words for name in tasks}
+    return Plan(tuple(rows), tuple(runs), tasks, cut, operations, words, checks, tuple(notes))
 
 
 class _Planner:
@@ -135,12 +139,12 @@ class _Planner:
     def __init__(self, rows: Sequence[Row], tasks: dict[str, Task], folds: dict[str, Folds]) -> None:
         self.rows, self.tasks, self.folds = rows, tasks, folds
         self.runs: dict[int, list[PlannedRun]] = {}
+        self.curves: dict[int, list[PlannedRun]] = {}
         self.checks: dict[int, Check] = {}
         self.operations: dict[int, float] = {}
         self._known: dict[Any, Any] = {}
         self._begun: list[int] = []
         self._starts: dict[int, Start | None] = {}
-        self._products = products_per_second()
 
     def plan(self, number: int) -> None:
         """This row's runs, after those of the rows it needs."""
@@ -171,19 +175,21 @@ class _Planner:
         start = self._start(row, method, before)
         self._starts[number] = start
         first = task if folds is None else self._fold(row.task, Part(0, 0))
-        settings = method.resolve(method.read(told), start, DataSize(len(first.split("train")), len(task.labels)))
+        size = DataSize(len(first.split("train")), len(task.labels))
+        settings = method.resolve(method.read(told), start, size)
         self.checks[number] = self._check(row, task, method, start, settings)
         refuse(first, self.checks[number], settings)
         if "rate_from" in before:
             _refuse_without_rate(row, settings, self.runs[before["rate_from"]][0].settings)
         identity = self._identity(row, task, method, start, settings, before)
-        work = self._workload(row.task, first)
+        work = self.workload(row.task)
         seconds = method.estimated_seconds(start, settings, work)
         self.operations[number] = method.operations(start, settings, work)
         seeds = 1 if not method.seeded else row.seeds or (SEEDS if folds is None else 1)
         if folds is not None and seeds >= NEXT_SEED:
             raise UserError(f"row '{row.name}': {seeds} trainings per fold; at most {NEXT_SEED - 1}: use --repeats")
         several = row.keep_rate and isinstance(settings, TrainingSettings) and len(settings.rates) > 1
+        architecture = () if start is None else architecture_of(start)
         own = self.runs[number] = []
         for part in [None] if folds is None else folds.parts(row.repeats):
             texts = self._texts(task, part)
@@ -196,7 +202,19 @@ class _Planner:
                     cost /= len(settings.rates)
                 seeded = replace(settings, seed=settings.seed + _offset(part, seed))
                 key = {**identity, "texts": texts}
-                own.append(_run(number, row, key, seeded, cost, needs, part, seed))
+                own.append(_run(number, row, key, seeded, cost, needs, part, seed, architecture))
+        self.curves[number] = []
+        if row.curve and before:
+            raise UserError(f"row '{row.name}' starts from another row: it can have no learning curve")
+        for share in SHARES if row.curve else ():
+            # What a method derives from the size of the data, it derives from the share.
+            few = method.resolve(method.read(told), start, replace(size, rows=max(1, round(share * size.rows))))
+            for run in own:
+                if (run.part is None and run.number < CURVE_SEEDS) or (run.part and not run.part.repeat + run.number):
+                    key = {**identity, "texts": self._texts(task, run.part), "share": share}
+                    seeded = replace(few, seed=run.settings.seed)
+                    point = _run(number, row, key, seeded, share * seconds, {}, run.part, run.number, architecture)
+                    self.curves[number].append(replace(point, share=share))
 
     def _counterpart(self, row: int, part: Part | None, seed: int) -> PlannedRun:
         """The run of a row that a later row's run needs: of the same fold, where both have folds; a row with fewer
@@ -266,8 +284,9 @@ class _Planner:
         starts = method.identity(start, settings, fingerprint)
         return {"format": FORMAT, "task": task.name, "method": row.method, "start": starts}
 
-    def _workload(self, name: str, task: Task) -> Workload:
-        return self._once("workload", name, lambda _: workload(task, self._products))
+    def workload(self, name: str) -> Workload:
+        task = self.tasks[name] if name not in self.folds else self._fold(name, Part(0, 0))
+        return self._once("workload", name, lambda _: workload(task))
 
 
 def _offset(part: Part | None, seed: int) -> int:
@@ -284,17 +303,36 @@ def _run(
     needs: dict[str, Any],
     part: Part | None,
     seed: int,
+    architecture: tuple[int, ...],
 ) -> PlannedRun:
     content = json.dumps({**identity, "settings": settings.key(), "needs": needs}, sort_keys=True)
     key = hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
     where = [] if part is None else [*([f"repeat{part.repeat}"] if part.repeat else []), f"fold{part.fold}"]
     seeds = [f"seed{seed}"] if part is None or seed else []
-    parts = [row.task, row.method, *([short_name(row.model)] if row.model else []), *where, *seeds]
+    shares = [f"{share:g} of rows"] if (share := identity.get("share")) else []
+    parts = [row.task, row.method, *([short_name(row.model)] if row.model else []), *where, *seeds, *shares]
     name = re.sub(r"[^A-Za-z0-9]+", "-", " ".join(parts)).strip("-")[:80]
     folder = f"{name}-{key}"
     return PlannedRun(
-        key, folder, number, row.task, row.method, row.model, settings, seconds, **needs, part=part, number=seed
+        key,
+        folder,
+        number,
+        row.task,
+        row.method,
+        row.model,
+        settings,
+        seconds,
+        **needs,
+        part=part,
+        number=seed,
+        architecture=architecture,
     )
+
+
+def architecture_of(start: Start) -> tuple[int, ...]:
+    """What a model's speed depends on."""
+    config = start.config
+    return config.layers, config.width, config.inner, config.vocabulary
 
 
 def _refuse_without_rate(row: Row, *of_both: Settings) -> None:
@@ -316,26 +354,14 @@ def refuse(task: Task, check: Check, settings: Settings) -> None:
         raise UserError(f"{task.name} has no labelled dev split to choose an epoch or a rate on; use one of each")
 
 
-# -- about how long --------------------------------------------------------------------------------------------------
+# -- how much there is to do -------------------------------------------------------------------------------------------
 
 
-def workload(task: Task, products: float) -> Workload:
+def workload(task: Task) -> Workload:
     """How much there is to read."""
     rows = len(task.train)
     sample = task.train.texts[:: max(1, rows // 500)]
     second_texts = task.train.second_texts[:: max(1, rows // 500)] if task.train.second_texts else []
     words = sum(len(text.split()) for text in (*sample, *second_texts)) / max(1, len(sample))
     evaluated = sum(len(split) for name, split in task.splits.items() if name != "train")
-    return Workload(rows, evaluated, words, products)
-
-
-def products_per_second() -> float:
-    """Floating point operations per second in one thread: the best of some products of matrices."""
-    matrix = torch.ones(256, 256)
-    best = 1.0
-    with computing(1):
-        for _ in range(30):
-            started = time.perf_counter()
-            matrix @ matrix
-            best = min(best, time.perf_counter() - started)
-    return float(2 * 256**3 / best)
+    return Workload(rows, evaluated, words)

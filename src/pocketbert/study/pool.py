@@ -43,7 +43,7 @@ Watch = Callable[[Event], None]
 class Worker:
     """A process, and the line to it."""
 
-    def __init__(self, plan: Plan, store: Store, threads: int) -> None:
+    def __init__(self, plan: Plan, store: Store | None, threads: int) -> None:
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
         limits = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
         self.process = subprocess.Popen(
@@ -67,22 +67,35 @@ class Worker:
 
     def do(self, bank: list[PlannedRun], heard: Callable[[dict[str, Any]], None]) -> dict[str, Any] | None:
         """Do runs that differ in their seeds alone; the last message, or None where the process died."""
-        assert self.process.stdout is not None
+        assert self.store is not None
         run = bank[0]
         if get_method(run.method).needs_model:
             self.row = run.row
+        message = {**bank_message(bank, self.plan, self.store), "runs": str(self.store.runs)}
+        return self.ask(message, run.task, heard)
+
+    def time(self, run: PlannedRun) -> dict[str, Any] | None:
+        """Measure what a run of this kind costs."""
+        return self.ask({"time": bank_message([run], self.plan, None)}, run.task)
+
+    def ask(
+        self, message: dict[str, Any], task: str | None = None, heard: Callable[[dict[str, Any]], None] | None = None
+    ) -> dict[str, Any] | None:
+        """Send a message, with the task it is about where the process does not know it; its last answer."""
+        assert self.process.stdout is not None
         try:
-            if run.task not in self.known:
-                self.send({"add": task_to_json(self.plan, run.task)})
-                self.known.add(run.task)
-            self.send({**bank_message(bank, self.plan, self.store), "runs": str(self.store.runs)})
+            if task is not None and task not in self.known:
+                self.send({"add": task_to_json(self.plan, task)})
+                self.known.add(task)
+            self.send(message)
         except BrokenPipeError:
             return None
         for line in self.process.stdout:
-            message = json.loads(line)
-            if "share" not in message:
-                return message
-            heard(message)
+            answer: dict[str, Any] = json.loads(line)
+            if "share" not in answer:
+                return answer
+            if heard is not None:
+                heard(answer)
         return None
 
     def suits(self, run: PlannedRun) -> bool:

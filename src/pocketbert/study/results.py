@@ -31,6 +31,8 @@ from pocketbert.report.document import (
     TaskSummary,
 )
 from pocketbert.study import statistics
+from pocketbert.study.advice import advice
+from pocketbert.study.learning_curves import learning_curve
 from pocketbert.study.plan import Plan, PlannedRun
 from pocketbert.study.scored import ScoredRow, read_row
 from pocketbert.study.store import Store
@@ -57,6 +59,15 @@ class Results:
         self.scored = {task: [one for one in read if one is not None and one.row.task == task] for task in plan.tasks}
         self.recommended = {task: self._recommend(task) for task in plan.tasks}
         self.suspects = {task: self._suspects(task) for task in plan.tasks}
+        self.curves = {
+            task: [
+                curve
+                for one in self.scored[task]
+                if one.row.curve and (curve := learning_curve(plan, store, one, metric)) is not None
+            ]
+            for task in plan.tasks
+        }
+        self._advice: dict[str, list[str]] = {}
 
     def contenders(self, task: str) -> dict[str, ScoredRow]:
         """The rows that read texts, and learnt something from them."""
@@ -97,6 +108,8 @@ class Results:
         again: str | None,
         workers: int | str,
         final: Mapping[str, str],
+        estimated_seconds: float | None = None,
+        elapsed: float | None = None,
     ) -> Document:
         """Everything, as it is written. `final`: by task, the folder of the recommended model."""
         plan = self.plan
@@ -104,6 +117,7 @@ class Results:
         comparisons: list[ComparisonResult] = []
         verdicts: list[str] = []
         recommended: list[Recommended] = []
+        several = len(plan.tasks) > 1
         for task in plan.tasks:
             of_task = [_row(one, plan.tasks[task]) for one in self.scored[task]]
             compared = self._compare(task)
@@ -112,7 +126,7 @@ class Results:
                 verdicts.append(f"On {task}, {lost} runs failed; they are not in these numbers.")
             if of_task:
                 first, *others = verdict(of_task, compared, self.metric)
-                verdicts += [f"On {task}, {first}" if len(plan.tasks) > 1 else first, *others]
+                verdicts += [f"On {task}, {first}" if several else first, *others]
             else:
                 verdicts.append(f"{task}: no row is finished yet.")
             found = self._recommended(task, of_task, final.get(task))
@@ -121,6 +135,9 @@ class Results:
                 verdicts.append(found.sentence)
             rows += of_task
             comparisons += compared
+            if task not in self._advice:
+                summary = self._summary(plan.tasks[task])
+                self._advice[task] = advice(of_task, compared, found, self.curves[task], summary, plan.tasks[task])
         return Document(
             pocketbert=__version__,
             name=name,
@@ -147,6 +164,12 @@ class Results:
             notes=tuple(plan.notes),
             versions={"python": platform.python_version()} | {name: metadata.version(name) for name in VERSIONS},
             machine=Machine(platform.system(), platform.machine(), os.cpu_count()),
+            learning_curves=tuple(curve for task in plan.tasks for curve in self.curves[task]),
+            advice=tuple(
+                f"{task}: {sentence}" if several else sentence for task in plan.tasks for sentence in self._advice[task]
+            ),
+            estimated_seconds=estimated_seconds,
+            elapsed=elapsed,
         )
 
     def suspect_rows(self, task: str) -> list[Suspect]:

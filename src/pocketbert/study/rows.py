@@ -1,7 +1,7 @@
 """The rows of a study's table, and which there are where only models and methods are named."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 from pocketbert.catalog import BUNDLED, find
@@ -12,6 +12,7 @@ from pocketbert.values import Between, hold_fields, shown
 KEPT = "the rate was chosen on the first seed and kept"
 Seeds = Annotated[int, Between(1, 10_000)]
 Repeats = Annotated[int, Between(1, 99)]
+Counts = int | Mapping[str, int]  # for all rows, or by row or method; "" is every other
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Row:
         None  # the name of a row ("task: name" where several have it): seed by seed, start from its runs
     )
     rate_from: str | None = None  # the name of a row: take the rate that was chosen there, by seed
+    curve: bool = False  # also train on an eighth, a quarter and a half of the rows: would more data help?
 
     def __post_init__(self) -> None:
         hold_fields(self)
@@ -44,6 +46,10 @@ class Row:
             object.__setattr__(self, "name", " ".join([*parts, *([f"from {self.start}"] if self.start else [])]))
         if self.model is not None and self.start is not None:
             raise UserError(f"row '{self.name}': model and start both say what to start from; give one of them")
+
+    @property
+    def guesses(self) -> bool:
+        return not get_method(self.method).reads_texts
 
     @property
     def baseline(self) -> bool:
@@ -62,11 +68,16 @@ def choose_rows(
     tasks: Sequence[str],
     models: Sequence[str] | None,
     methods: Sequence[str] | None,
-    seeds: int | None,
+    seeds: Counts | None,
     settings: Mapping[str, Any],
-    repeats: int = 1,
+    repeats: Counts = 1,
+    curves: Sequence[str] = (),
 ) -> tuple[list[Row], list[str]]:
-    """Models x methods x tasks, baselines always among them; and what was left out, in sentences."""
+    """Models x methods x tasks, baselines always among them; and what was left out, in sentences.
+
+    `seeds` and `repeats` are one number, or several by row or method, "" being all others; `curves` names the rows that
+    have a learning curve.
+    """
     notes: list[str] = []
     for method in methods or ():
         get_method(method)
@@ -74,13 +85,38 @@ def choose_rows(
     neural = None if methods is None else [name for name in dict.fromkeys(methods) if name not in always]
     pairs = _pairs(list(dict.fromkeys(models)) if models else None, neural, notes)
     refuse_unread(settings, [*always, *(method for method, _ in pairs)])
-    rows = []
-    for task in tasks:
-        rows += [
-            Row(task, method, model, _read_by(method, settings), seeds=seeds, repeats=repeats)
-            for method, model in [*((name, None) for name in always), *pairs]
-        ]
-    return rows, notes
+    rows = [
+        Row(task, method, model, _read_by(method, settings))
+        for task in tasks
+        for method, model in [*((name, None) for name in always), *pairs]
+    ]
+    _refuse_unknown(rows, [*_named(seeds), *_named(repeats), *curves])
+    return [
+        replace(
+            row,
+            seeds=None if seeds is None else _count(seeds, row),
+            repeats=_count(repeats, row) or 1,
+            curve=row.name in curves or row.method in curves,
+        )
+        for row in rows
+    ], notes
+
+
+def _count(counts: Counts, row: Row) -> int | None:
+    if isinstance(counts, int):
+        return counts
+    return next((counts[name] for name in (row.name, row.method, "") if name in counts), None)
+
+
+def _named(counts: Counts | None) -> list[str]:
+    return [] if counts is None or isinstance(counts, int) else [name for name in counts if name]
+
+
+def _refuse_unknown(rows: Sequence[Row], names: Sequence[str]) -> None:
+    known = list(dict.fromkeys(name for row in rows for name in (row.name, row.method)))
+    for name in names:
+        if name not in known:
+            raise UserError(f"no row or method here is called {shown(name)}; there are {', '.join(known)}")
 
 
 def _read_by(method: str, settings: Mapping[str, Any]) -> dict[str, Any]:

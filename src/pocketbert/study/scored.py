@@ -41,10 +41,10 @@ class ScoredRow:
         return len(self.probabilities)
 
 
-def read_row(plan: Plan, store: Store, number: int) -> ScoredRow | None:
-    """None where no draw is whole yet."""
+def read_row(plan: Plan, store: Store, number: int, share: float = 1.0) -> ScoredRow | None:
+    """None where no draw is whole yet. `share`: of the training rows, a point of the row's learning curve."""
     row = plan.rows[number]
-    planned = plan.of_row(number)
+    planned = plan.of_row(number, share)
     draws = _whole_draws(planned, store)
     runs = [run for draw in draws for run in draw]
     if not runs:

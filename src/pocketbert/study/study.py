@@ -2,6 +2,7 @@
 
 import os
 import re
+import time
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -16,14 +17,16 @@ from pocketbert.methods import get_method
 from pocketbert.paths import require_regular_file
 from pocketbert.report import Document, write_document, write_report
 from pocketbert.study import tables
+from pocketbert.study.budget import Budget, Minutes, make_budget, read_budget, write_budget
 from pocketbert.study.final import best_on_dev, final_plan, final_run, final_store
 from pocketbert.study.plan import FoldCount, Plan, PlannedRun, make_plan
 from pocketbert.study.pool import Event, Pool, Watch
 from pocketbert.study.presets import Preset, get_preset
 from pocketbert.study.results import Results
-from pocketbert.study.rows import Repeats, Row, Seeds, choose_rows, refuse_unread, refuse_wrong
+from pocketbert.study.rows import Counts, Repeats, Row, Seeds, choose_rows, refuse_unread, refuse_wrong
 from pocketbert.study.statistics import METRICS
 from pocketbert.study.store import Store
+from pocketbert.study.timing import measure, unknown, with_timings
 from pocketbert.tasks import Task, load_task
 from pocketbert.tasks.folds import FOLDS
 from pocketbert.tasks.split import sample
@@ -36,6 +39,7 @@ MOST_TOML = 1_000_000  # bytes
 Rows = Annotated[int, Between(2, 10**9)]
 Metric = Annotated[str, OneOf(METRICS)]
 Margin = Annotated[float, Between(0.0, 1.0)]
+SEEDS_BY_ROW, REPEATS_BY_ROW = Seeds | dict[str, Seeds], Repeats | dict[str, Repeats]
 
 
 class Study:
@@ -47,7 +51,10 @@ class Study:
         methods: names from `pocketbert methods`; baselines are always among them.
         seeds: how many trainings; default 5. Under folds: per fold, default 1. Methods without chance train once.
         folds: where a task has no test split of its own, every row is tested once, in so many folds; 0: one split.
-        repeats: so often the folds are drawn anew.
+        repeats: so often the folds are drawn anew. Seeds and repeats may differ by row or method: {"": 1, "tfidf": 4}.
+        minutes: about how long it may take until the verdict, instead of seeds and repeats: rows that cost little are
+            trained more often, rows that do not fit are left out (study/budget.py).
+        curves: rows or methods that also train on an eighth, a quarter and a half of the rows.
         metric: the score that decides: accuracy, macro_f1 or mcc.
         margin: by how much (a share) a cheaper row may be worse than the best, and still be recommended.
         settings: what every run is told whose method reads it, by name; what is left open the method derives.
@@ -64,14 +71,16 @@ class Study:
         tasks: str | Path | Task | Sequence[str | Path | Task] | None = None,
         models: Sequence[str] | None = None,
         methods: Sequence[str] | None = None,
-        seeds: int | None = None,
+        seeds: Counts | None = None,
         *,
         settings: Mapping[str, Any] | None = None,
         rows: int | None = None,
         table: Sequence[Row] | None = None,
         preset: str | None = None,
         folds: int = FOLDS,
-        repeats: int = 1,
+        repeats: Counts | None = None,
+        minutes: float | None = None,
+        curves: Sequence[str] = (),
         metric: str = "accuracy",
         margin: float = MARGIN,
         hub: bool = False,
@@ -79,11 +88,16 @@ class Study:
         out: str | os.PathLike[str] | None = None,
         again: str | None = None,
     ) -> None:
-        held(seeds, Seeds | None, "seeds")
+        held(seeds, SEEDS_BY_ROW | None, "seeds")
         self.folds = held(folds, FoldCount, "folds")
         if self.folds == 1:
             raise UserError("folds 1: at least two are needed, one to train on while the other is tested; 0 for none")
-        held(repeats, Repeats, "repeats")
+        held(repeats, REPEATS_BY_ROW | None, "repeats")
+        self.minutes = held(minutes, Minutes | None, "minutes")
+        held(curves, tuple[str, ...], "curves")
+        if minutes is not None and (seeds is not None or repeats is not None or preset is not None):
+            told = "preset" if preset is not None else "seeds" if seeds is not None else "repeats"
+            raise UserError(f"minutes decide how often rows are trained; leave {told} out, or minutes")
         self.metric = held(metric, Metric, "metric")
         self.margin = held(margin, Margin, "margin")
         for what, names in (("models", models), ("methods", methods)):
@@ -96,11 +110,15 @@ class Study:
             if tasks or models or methods or table:
                 raise UserError(f"preset {preset} names its own tasks, models and methods; leave yours out")
             self.preset = get_preset(preset)
+            if not isinstance(seeds, int | None):
+                raise UserError(f"preset {preset} takes one number of seeds")
             chosen, notes = self.preset.rows(PRESET_SEEDS if seeds is None else seeds, hub)
             tasks = list(dict.fromkeys(row.task for row in chosen))
         self.tasks, called = _load(tasks, rows, hub)
         if preset is None and table is None:
-            chosen, notes = choose_rows(list(self.tasks), models, methods, seeds, settings or {}, repeats)
+            chosen, notes = choose_rows(
+                list(self.tasks), models, methods, seeds, settings or {}, 1 if repeats is None else repeats, curves
+            )
         elif table is not None:
             named = [replace(row, task=_task_of(row, self.tasks, called)) for row in table]
             chosen = [replace(row, task=name) for name in self.tasks for row in named if row.task in ("", name)]
@@ -116,15 +134,36 @@ class Study:
         self.name = name or preset or "-".join(self.tasks)
         self.folder = Path(out) if out is not None else Path("studies") / self._folder_name()
         self.again = again
+        self.budget: Budget | None = None  # what the minutes were turned into, once it is planned
         self._document: Document | None = None
+        self._elapsed: float | None = None
 
     def _folder_name(self) -> str:
         named = re.sub(r"[/\\]", "-", self.name)[:60].lstrip(".") or "study"  # never a folder above
         return named + (f"-{self.limit}-rows" if self.limit else "")
 
-    def plan(self) -> Plan:
-        """What will run, fully resolved."""
-        return make_plan(self.rows, self.tasks, self.notes, folds=self.folds)
+    def plan(self, workers: int | str | None = None) -> Plan:
+        """What will run, fully resolved. Where minutes were given, what runs cost here is measured first, if it never
+        was; a study that was begun keeps its plan."""
+        count = parse_workers(workers)
+        count = usable_cores() if isinstance(count, str) else count
+        rows, notes = self.rows, list(self.notes)
+        if self.minutes is not None:
+            self.budget = read_budget(self.folder, self.minutes, self.rows)
+            if self.budget is None:
+                rough = self.measured(count, [replace(row, curve=not row.guesses) for row in self.rows])
+                self.budget = make_budget(rough, self.minutes, count)
+            rows = self.budget.rows(self.rows)
+            notes += self.budget.notes()
+        return with_timings(make_plan(rows, self.tasks, notes, folds=self.folds), count)
+
+    def measured(self, workers: int, rows: Sequence[Row] | None = None) -> Plan:
+        """A plan whose every kind of run was measured on this machine, now or before."""
+        plan = make_plan(self.rows if rows is None else rows, self.tasks, self.notes, folds=self.folds)
+        missing = unknown(plan, workers)
+        if missing:
+            measure(plan, missing, workers)
+        return with_timings(plan, workers)
 
     def run(
         self,
@@ -142,13 +181,17 @@ class Study:
             plan: what `plan()` gave, where it was asked before.
             decided: hears the results as soon as they are known, before the recommended model is trained on all rows.
         """
-        plan = plan or self.plan()
+        plan = plan or self.plan(workers)
         store = Store(self.folder)
         with store.writing():
             store.clean()
+            if self.budget is not None:
+                write_budget(self.folder, self.budget, self.rows)
             jobs = [[run for run in job if not store.finished(run)] for job in plan.jobs()]
             left = [job for job in jobs if job]
+            began, anew = time.monotonic(), len(left) == len(jobs)
             failures = self._do(plan, store, left, workers, watch or _nobody) if left else []
+            self._elapsed = time.monotonic() - began if anew else None
             store.tidy()
             results = Results(plan, store, self.metric, self.margin)
             self._finish(results, store, failures, workers, {})
@@ -198,6 +241,8 @@ class Study:
             again=self.again,
             workers=parse_workers(workers),
             final=final,
+            estimated_seconds=None if self.budget is None else self.budget.seconds,
+            elapsed=self._elapsed,
         )
         if self.preset is not None:
             document = self.preset.complete(document, results.plan, store, self.folder)
@@ -286,6 +331,8 @@ KEYS: dict[str, Any] = {
     "seeds": Seeds,
     "folds": FoldCount,
     "repeats": Repeats,
+    "minutes": Minutes,
+    "curves": tuple[str, ...],
     "metric": Metric,
     "margin": Margin,
     "rows": Rows,

@@ -78,6 +78,15 @@ def _reporter(tell: Tell) -> Callable[[Progress], None]:
     return report
 
 
+def _time(message: dict[str, Any], tasks: dict[str, Task | Folds], tell: Tell) -> None:
+    from pocketbert.study.timing import time_run
+
+    try:
+        tell({"timing": time_run(message, tasks[message["task"]])})
+    except Exception:  # what cannot be measured is guessed; a run that cannot be done says why when it is its turn
+        tell({"failed": traceback.format_exc()})
+
+
 def main() -> None:
     # Standard output is the line to the pool: whatever else prints goes to standard error.
     line = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -95,6 +104,10 @@ def main() -> None:
         message = incoming.get()
         if "add" in message:
             tasks[message["add"]["name"]] = task_from_json(message["add"])
+        elif "ready" in message:
+            tell({"done": True})
+        elif "time" in message:
+            _time(message["time"], tasks, tell)
         else:
             do_bank(message, tasks[message["task"]], Path(message["runs"]), tell)
 

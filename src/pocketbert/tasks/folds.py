@@ -197,3 +197,23 @@ def fold_task(
         "test": rows.view(np.flatnonzero(assignment == fold)),
     }
     return replace(task, splits=splits)
+
+
+def with_share(task: Task, share: float) -> Task:
+    """The task with the first so many of its training rows, in an order in which every class keeps its share.
+
+    A smaller share is a part of a larger one.
+    """
+    if share >= 1.0:
+        return task
+    train = task.split("train")
+    assert train.labels is not None
+    random = np.random.default_rng(len(train))
+    shuffled = random.permutation(len(train))
+    rank = np.zeros(len(train))
+    for label in np.unique(train.labels):
+        own = shuffled[train.labels[shuffled] == label]
+        rank[own] = (np.arange(len(own)) + 0.5) / len(own)
+    kept = np.sort(np.argsort(rank, kind="stable")[: max(2, round(share * len(train)))])
+    whole, rows = train.part_of or (train, np.arange(len(train)))
+    return replace(task, splits={**task.splits, "train": whole.view(rows[kept])})

@@ -16,7 +16,8 @@ from pocketbert.study.statistics.decision import (
     recommend,
 )
 from pocketbert.study.statistics.estimate import Estimate, estimate
-from pocketbert.study.statistics.outcomes import METRICS, Outcomes
+from pocketbert.study.statistics.learning_curve import Forecast, follows_power_law, forecast
+from pocketbert.study.statistics.outcomes import METRICS, Outcomes, influence_values
 from pocketbert.study.statistics.variance import LEVEL, POWER
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "POWER",
     "Comparison",
     "Estimate",
+    "Forecast",
     "Outcomes",
     "Recommendation",
     "collapsed",
@@ -32,8 +34,11 @@ __all__ = [
     "compare_all",
     "equivalence",
     "estimate",
+    "follows_power_law",
+    "forecast",
     "highest_score",
     "holm",
+    "influence_values",
     "mcnemar",
     "nested_outcomes",
     "non_inferiority",

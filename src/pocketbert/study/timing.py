@@ -1,0 +1,301 @@
+"""How long runs take on this machine: measured on a few rows, kept, and not measured again.
+
+A run is taken to cost a beginning, a share per row that all its passes have in common (the vectors of a frozen
+encoder), a share per row and pass, and a share per text it predicts. Three short trainings tell the four apart. They
+are done in as many processes at once as the study will have, because two cores of one machine slow each other down.
+"""
+
+import contextlib
+import hashlib
+import itertools
+import json
+import os
+import platform
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+
+from pocketbert import __version__
+from pocketbert.errors import CannotWrite, UserError
+from pocketbert.files import write_json
+from pocketbert.methods import get_method
+from pocketbert.paths import home
+from pocketbert.study.messages import task_of
+from pocketbert.study.plan import Plan, PlannedRun
+from pocketbert.tasks import Check, Split, Task
+from pocketbert.tasks.folds import Folds
+from pocketbert.train import plan_run
+from pocketbert.training.machine import computing
+from pocketbert.training.settings import Settings, TrainingSettings
+from pocketbert.values import Between, Format, read_object
+
+FEWEST, MOST = 16, 512  # rows of a measurement
+SECONDS = 0.8  # that its larger training should take
+PASSES = 3  # of the longest
+WRITING = 0.15  # seconds to write a run's files
+STARTUP = 2.5  # seconds until a worker can begin, where that was not measured
+DEV_SHARE = 0.12
+
+Seconds = Annotated[float, Between(0.0, 1e9)]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What a kind of run costs, in seconds."""
+
+    startup: Seconds  # of a worker
+    begin: Seconds  # of a run: reading the model, writing the results
+    once: Seconds  # per row, whatever the number of passes
+    each: Seconds  # per training row and pass
+    predict: Seconds  # per text
+    words: Annotated[float, Between(0.0, 1e9)]  # of a text, where it was measured
+
+    def of_run(self, rows: float, passes: float, predicted: float, words: float, *, shared: float | None) -> float:
+        """`shared`: how many rows are still to be read for all runs that share them; None: nothing is shared."""
+        longer = words / self.words if self.words else 1.0
+        reading = rows * self.once + predicted * self.predict if shared is None else shared * (self.once + self.predict)
+        return self.begin + longer * (reading + rows * passes * self.each)
+
+
+@dataclass(frozen=True)
+class Known:
+    """timings.json: what was measured on this machine, by kind of run."""
+
+    format: Format
+    timings: dict[str, Timing]
+
+
+def timings_file() -> Path:
+    return home() / "cache" / "timings.json"
+
+
+def read_timings() -> dict[str, Timing]:
+    """What is known of this machine. A file that cannot be read is as good as none: it is measured anew."""
+    try:
+        return dict(read_object(timings_file(), Known).timings) if timings_file().is_file() else {}
+    except UserError:
+        return {}
+
+
+def _keep(timings: Mapping[str, Timing]) -> None:
+    content = {"format": 1, "timings": {key: asdict(one) for key, one in {**read_timings(), **timings}.items()}}
+    with contextlib.suppress(CannotWrite):  # then it is measured again next time
+        write_json(timings_file(), content)
+
+
+def timing_key(run: PlannedRun, words: float, workers: int) -> str:
+    """Runs with one key cost the same per row: machine, method, model, settings, about how long the texts are."""
+    settings = {name: value for name, value in run.settings.to_dict().items() if name not in _NOT_TIMED}
+    content = [
+        __version__,
+        torch.__version__,
+        _processor(),
+        workers,
+        run.method,
+        run.model,
+        run.architecture,
+        settings,
+        round(2 * np.log2(max(1.0, words))),
+    ]
+    return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=12).hexdigest()
+
+
+_NOT_TIMED = ("seed", "epochs", "learning_rate", "patience")
+
+
+def _processor() -> str:
+    name = platform.processor() or platform.machine()
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            name = next((line.partition(":")[2].strip() for line in file if line.startswith("model name")), name)
+    except OSError:
+        pass
+    return f"{name}, {os.cpu_count()}"
+
+
+# -- a plan with seconds ---------------------------------------------------------------------------------------------
+
+
+def with_timings(plan: Plan, workers: int, timings: Mapping[str, Timing] | None = None) -> Plan:
+    """The plan with what is known of this machine; runs of a kind that was never measured keep their rough guess."""
+    known = read_timings() if timings is None else timings
+    if not known:
+        return plan
+    seconds: dict[str, float] = {}
+    for job in plan.jobs():
+        for number, run in enumerate(job):
+            timing = known.get(timing_key(run, plan.words[run.task], workers))
+            if timing is None:
+                continue
+            shares = get_method(run.method).shares(run.settings)
+            rows, predicted, all_rows = _sizes(plan, run)
+            seconds[run.folder] = timing.of_run(
+                rows,
+                run.settings.choices,
+                predicted,
+                plan.words[run.task],
+                shared=(all_rows if number == 0 else 0) if shares else None,
+            )
+    runs = tuple(replace(run, estimated_seconds=seconds.get(run.folder, run.estimated_seconds)) for run in plan.runs)
+    return replace(plan, runs=runs)
+
+
+def _sizes(plan: Plan, run: PlannedRun) -> tuple[float, float, float]:
+    """Rows to train on, texts to predict, and all rows there are."""
+    task = plan.tasks[run.task]
+    everything = sum(len(split) for split in task.splits.values())
+    if run.part is None:
+        rows = len(task.split("train"))
+        return rows * run.share, everything - rows, everything
+    folds = plan.folds[run.task]
+    others = everything * (1 - 1 / folds.count)
+    return 0.9 * others * run.share, everything / folds.count, everything
+
+
+def elapsed(plan: Plan, jobs: Sequence[Sequence[PlannedRun]], workers: int) -> float:
+    """How long workers need for these jobs, each taking the longest that is left, as the pool does."""
+    known = read_timings()
+    startup = max((one.startup for one in known.values()), default=STARTUP)
+    free = [0.0] * max(1, workers)
+    for seconds in sorted((sum(run.estimated_seconds for run in job) for job in jobs if job), reverse=True):
+        first = min(range(len(free)), key=free.__getitem__)
+        free[first] += startup + seconds
+    return max(free)
+
+
+# -- measuring -------------------------------------------------------------------------------------------------------
+
+
+def unknown(plan: Plan, workers: int) -> list[PlannedRun]:
+    """One run of every kind that was never measured here."""
+    known = read_timings()
+    found: dict[str, PlannedRun] = {}
+    for run in plan.runs:
+        key = timing_key(run, plan.words[run.task], workers)
+        if key not in known and run.start is None:
+            found.setdefault(key, run)
+    return list(found.values())
+
+
+def measure(plan: Plan, runs: Sequence[PlannedRun], workers: int) -> None:
+    """Measure these kinds of runs in so many processes at once, and keep what was found."""
+    from pocketbert.study.pool import Worker
+
+    together = threading.Barrier(workers, timeout=120)
+    found: list[dict[str, Timing]] = [{} for _ in range(workers)]
+
+    def one(number: int) -> None:
+        began = time.perf_counter()
+        worker = Worker(plan, None, 1)
+        try:
+            worker.ask({"ready": True})
+            startup = time.perf_counter() - began
+            for run in runs:
+                together.wait()
+                answer = worker.time(run)
+                if answer is None:
+                    return
+                if "timing" in answer:
+                    key = timing_key(run, plan.words[run.task], workers)
+                    found[number][key] = Timing(startup=startup, **answer["timing"])
+        except threading.BrokenBarrierError:
+            return  # another worker ended: what it could not measure stays a guess
+        finally:
+            together.abort() if len(found[number]) < len(runs) else None
+            worker.end()
+
+    threads = [threading.Thread(target=one, args=(number,), daemon=True) for number in range(workers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    keys = {key for each in found for key in each}
+    _keep({key: _mean([each[key] for each in found if key in each]) for key in keys})
+
+
+def _mean(timings: Sequence[Timing]) -> Timing:
+    names = asdict(timings[0])
+    return Timing(**{name: float(np.mean([getattr(one, name) for one in timings])) for name in names})
+
+
+def time_run(message: dict[str, Any], known: Task | Folds) -> dict[str, float]:
+    """In a worker: what a run of this kind costs per row. Nothing is written but the features it would keep."""
+    task = task_of(message, known)
+    method = get_method(message["method"])
+    settings = method.read(message["settings"])
+    order = _spread(task.split("train"), np.random.default_rng(os.getpid()))
+    places = itertools.cycle(range(0, max(1, len(order) - MOST), 97))  # other rows each time: none is known already
+
+    def fit(rows: int, passes: int) -> tuple[float, float]:
+        begin = next(places)
+        some = np.take(order, np.arange(begin, begin + rows), mode="wrap")
+        few = {"train": _take(task, "train", some)}
+        if "dev" in task.splits and len(task.splits["dev"]):
+            wanted = np.arange(begin, begin + max(2, round(DEV_SHARE * rows)))
+            few["dev"] = _take(task, "dev", np.take(np.arange(len(task.splits["dev"])), wanted, mode="wrap"))
+        began = time.perf_counter()
+        plan = plan_run(
+            replace(task, splits=few),
+            message["method"],
+            model=message["model"],
+            settings=_short(settings, passes),
+            check=Check(task.name, {}),
+            without_dev=True,
+        )
+        with computing(settings.threads):
+            fitted = method.fit(plan.job).fitted
+            trained = time.perf_counter() - began
+            fitted.predict(few["train"])
+        return trained, time.perf_counter() - began - trained
+
+    fit(FEWEST, 1)  # what only the first time costs
+    least, _ = fit(FEWEST, 1)
+    rows = FEWEST
+    while True:  # as many rows as take long enough to tell
+        rows = min(MOST, 4 * rows)
+        once, predicting = fit(rows, 1)
+        if rows == MOST or once - least > SECONDS / 3:
+            break
+    several = fit(rows, PASSES)[0] if isinstance(settings, TrainingSettings) else once
+    each = max(0.0, several - once) / ((PASSES - 1) * rows)
+    per_row = max(0.0, once - least) / (rows - FEWEST)
+    return {
+        "begin": max(0.0, least - FEWEST * per_row) + WRITING,
+        "once": max(0.0, per_row - each),
+        "each": min(each, per_row) if per_row else each,
+        "predict": predicting / rows,
+        "words": _words(_take(task, "train", order[:rows])),
+    }
+
+
+def _short(settings: Settings, passes: int) -> Settings:
+    if not isinstance(settings, TrainingSettings):
+        return settings
+    return replace(settings, epochs=passes, learning_rate=settings.rates[0], patience=0)
+
+
+def _spread(split: Split, random: np.random.Generator) -> np.ndarray:
+    """All rows, the classes taking turns, so that a few of them hold every class."""
+    assert split.labels is not None
+    shuffled = random.permutation(len(split))
+    labels = split.labels[shuffled]
+    turn = np.zeros(len(split), dtype=np.int64)
+    for label in np.unique(labels):
+        turn[labels == label] = np.arange(np.count_nonzero(labels == label))
+    return shuffled[np.lexsort((labels, turn))]
+
+
+def _take(task: Task, name: str, rows: np.ndarray) -> Split:
+    """A split of its own, not a view: a view would share what is known of all rows."""
+    return task.split(name).take(rows)
+
+
+def _words(split: Split) -> float:
+    texts = [*split.texts, *(split.second_texts or ())]
+    return sum(len(text.split()) for text in texts) / max(1, len(split))
