@@ -1,13 +1,12 @@
 """How long runs take on this machine: measured on a few rows, kept, and not measured again.
 
-A run is taken to cost a beginning, a share per row that all its passes have in common (the vectors of a frozen
-encoder), a share per row and pass, and a share per text it predicts. Three short trainings tell the four apart. They
-are done in as many processes at once as the study will have, because two cores of one machine slow each other down.
+A run is taken to cost a beginning, a share per row whatever the number of passes, a share per row and pass, and a share
+per text it reads (what a frozen encoder does once for all). Short trainings tell them apart. They are done in as many
+processes at once as the study will have, because two cores of one machine slow each other down.
 """
 
 import contextlib
 import hashlib
-import itertools
 import json
 import os
 import platform
@@ -31,13 +30,14 @@ from pocketbert.study.plan import Plan, PlannedRun
 from pocketbert.tasks import Check, Split, Task
 from pocketbert.tasks.folds import Folds
 from pocketbert.train import plan_run
+from pocketbert.training.job import Trained
 from pocketbert.training.machine import computing
 from pocketbert.training.settings import Settings, TrainingSettings
 from pocketbert.values import Between, Format, read_object
 
-FEWEST, MOST = 16, 512  # rows of a measurement
-SECONDS = 0.8  # that its larger training should take
-PASSES = 3  # of the longest
+FEWEST, MOST = 32, 512  # rows of a measurement
+SECONDS = 1.2  # that a pass of its larger training should take
+PASSES = 2  # the first is slow
 WRITING = 0.15  # seconds to write a run's files
 STARTUP = 2.5  # seconds until a worker can begin, where that was not measured
 DEV_SHARE = 0.12
@@ -59,7 +59,7 @@ class Timing:
     def of_run(self, rows: float, passes: float, predicted: float, words: float, *, shared: float | None) -> float:
         """`shared`: how many rows are still to be read for all runs that share them; None: nothing is shared."""
         longer = words / self.words if self.words else 1.0
-        reading = rows * self.once + predicted * self.predict if shared is None else shared * (self.once + self.predict)
+        reading = rows * self.once + predicted * self.predict if shared is None else shared * self.predict
         return self.begin + longer * (reading + rows * passes * self.each)
 
 
@@ -225,20 +225,28 @@ def _mean(timings: Sequence[Timing]) -> Timing:
 
 
 def time_run(message: dict[str, Any], known: Task | Folds) -> dict[str, float]:
-    """In a worker: what a run of this kind costs per row. Nothing is written but the features it would keep."""
+    """In a worker: what a run of this kind costs per row. Nothing is written but the features it would keep.
+
+    The first pass over texts of a length that was not met before is slow; later ones tell what a pass costs.
+    """
     task = task_of(message, known)
     method = get_method(message["method"])
     settings = method.read(message["settings"])
     order = _spread(task.split("train"), np.random.default_rng(os.getpid()))
-    places = itertools.cycle(range(0, max(1, len(order) - MOST), 97))  # other rows each time: none is known already
+    place = 0
 
-    def fit(rows: int, passes: int) -> tuple[float, float]:
-        begin = next(places)
-        some = np.take(order, np.arange(begin, begin + rows), mode="wrap")
-        few = {"train": _take(task, "train", some)}
+    def take(name: str, rows: int) -> Split:
+        """Rows that were not taken before, as far as there are such, so that nothing is known of them; a split of its
+        own, because a view would share what is known of all rows."""
+        nonlocal place
+        place += rows
+        numbers = order if name == "train" else np.arange(len(task.splits[name]))
+        return task.split(name).take(np.take(numbers, np.arange(place - rows, place), mode="wrap"))
+
+    def fit(rows: int, passes: int) -> tuple[float, Trained]:
+        few = {"train": take("train", rows)}
         if "dev" in task.splits and len(task.splits["dev"]):
-            wanted = np.arange(begin, begin + max(2, round(DEV_SHARE * rows)))
-            few["dev"] = _take(task, "dev", np.take(np.arange(len(task.splits["dev"])), wanted, mode="wrap"))
+            few["dev"] = take("dev", max(2, round(DEV_SHARE * rows)))
         began = time.perf_counter()
         plan = plan_run(
             replace(task, splits=few),
@@ -248,29 +256,35 @@ def time_run(message: dict[str, Any], known: Task | Folds) -> dict[str, float]:
             check=Check(task.name, {}),
             without_dev=True,
         )
-        with computing(settings.threads):
-            fitted = method.fit(plan.job).fitted
-            trained = time.perf_counter() - began
-            fitted.predict(few["train"])
-        return trained, time.perf_counter() - began - trained
+        trained = method.fit(plan.job)
+        return time.perf_counter() - began, trained
 
-    fit(FEWEST, 1)  # what only the first time costs
-    least, _ = fit(FEWEST, 1)
-    rows = FEWEST
-    while True:  # as many rows as take long enough to tell
-        rows = min(MOST, 4 * rows)
-        once, predicting = fit(rows, 1)
-        if rows == MOST or once - least > SECONDS / 3:
-            break
-    several = fit(rows, PASSES)[0] if isinstance(settings, TrainingSettings) else once
-    each = max(0.0, several - once) / ((PASSES - 1) * rows)
-    per_row = max(0.0, once - least) / (rows - FEWEST)
+    with computing(settings.threads):
+        least, trained = fit(FEWEST, PASSES)
+        slow = trained.history[-1].seconds / FEWEST if trained.history else least / FEWEST
+        rows = int(np.clip(SECONDS / max(slow, 1e-6), 2 * FEWEST, MOST))
+        if not trained.history:
+            fit(FEWEST, 1)
+            least = fit(FEWEST, 1)[0]
+        took, trained = fit(rows, PASSES)
+        for _ in range(2):
+            texts = take("train", rows // 2)
+            began = time.perf_counter()
+            trained.fitted.predict(texts)
+            predict = (time.perf_counter() - began) / len(texts)
+    passes = [record.seconds for record in trained.history]
+    if passes:
+        each, once = min(passes[1:]) / rows, 0.0
+        begin = took - len(passes) * each * rows - (predict * rows if method.shares(settings) else 0.0)
+    else:
+        each, once = 0.0, max(0.0, took - least) / (rows - FEWEST)
+        begin = least - FEWEST * once
     return {
-        "begin": max(0.0, least - FEWEST * per_row) + WRITING,
-        "once": max(0.0, per_row - each),
-        "each": min(each, per_row) if per_row else each,
-        "predict": predicting / rows,
-        "words": _words(_take(task, "train", order[:rows])),
+        "begin": max(0.0, begin) + WRITING,
+        "once": once,
+        "each": each,
+        "predict": predict,
+        "words": _words(texts),
     }
 
 
@@ -289,11 +303,6 @@ def _spread(split: Split, random: np.random.Generator) -> np.ndarray:
     for label in np.unique(labels):
         turn[labels == label] = np.arange(np.count_nonzero(labels == label))
     return shuffled[np.lexsort((labels, turn))]
-
-
-def _take(task: Task, name: str, rows: np.ndarray) -> Split:
-    """A split of its own, not a view: a view would share what is known of all rows."""
-    return task.split(name).take(rows)
 
 
 def _words(split: Split) -> float:
