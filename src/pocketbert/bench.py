@@ -103,7 +103,7 @@ def _stepper(config: Config, task: Task, tokenizer: Tokenizer, settings: Trainin
 
     def batches() -> list[np.ndarray]:
         lengths = made.tasks[0].train.lengths
-        return epoch_batches(lengths, settings.batch_size, random, group_by_length=settings.group_by_length)
+        return epoch_batches(lengths, settings.texts_per_step, random, group_by_length=settings.group_by_length)
 
     waiting = batches()
 

@@ -63,7 +63,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         start: str | os.PathLike[str] | None = None,
         learning_rate: float | Sequence[float] | None = None,
         epochs: int | None = None,
-        batch_size: int = 32,
+        batch_size: int | None = None,
         max_length: int = 128,
         pooling: str | None = None,
         head: str = HEADS[0],

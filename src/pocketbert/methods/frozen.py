@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from pocketbert.errors import UserError
-from pocketbert.methods.base import BEGIN, Workload, register
+from pocketbert.methods.base import BEGIN, DataSize, Workload, register
 from pocketbert.methods.neural import OVERHEAD, SPEED, NetworkMethod
 from pocketbert.training.settings import Settings, TrainingSettings, option
 
@@ -31,7 +31,6 @@ class Frozen(NetworkMethod):
     description: ClassVar[str] = "a new head on a pretrained encoder that stays as it is"
     settings: ClassVar[type[Settings]] = FrozenSettings
     usual: ClassVar[bool] = True
-    epochs: ClassVar[int] = 20
 
     def trains(self, part: "Part") -> bool:
         return part.of == "heads"
@@ -41,6 +40,9 @@ class Frozen(NetworkMethod):
 
     def default_precision(self, width: int) -> str:
         return "float32"
+
+    def default_steps(self, size: DataSize) -> tuple[int, int]:
+        return 20, 32
 
     def prepare(self, job: "Job") -> "tuple[Encoder, Tokenizer]":
         assert isinstance(job.settings, FrozenSettings)

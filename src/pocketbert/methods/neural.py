@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from pocketbert.training.network import Part
 
 OVERHEAD = 4e-4  # seconds an example costs beside its matrix products
+STEPS: tuple[tuple[float, int, int], ...] = (  # up to so many rows: epochs, batch size
+    (700, 10, 8),
+    (1_500, 10, 16),
+    (math.inf, 4, 32),
+)
 SPEED = 3e10  # floating point operations per second, in one thread
 
 
@@ -25,7 +30,6 @@ class NetworkMethod(Method):
 
     settings: ClassVar[type[Settings]] = TrainingSettings
     starts_from: ClassVar[str | None] = WEIGHTS
-    epochs: ClassVar[int] = 4
     rate_at_384: ClassVar[float] = 5e-5  # of an encoder 384 wide; a smaller one wants more
     rate_power: ClassVar[float] = 1.6
 
@@ -45,8 +49,11 @@ class NetworkMethod(Method):
         changes: dict[str, Any] = {}
         if settings.learning_rate is None:
             changes["learning_rate"] = self.default_rate(start.config.width)
+        epochs, batch_size = self.default_steps(size)
         if settings.epochs is None:
-            changes["epochs"] = self.epochs
+            changes["epochs"] = epochs
+        if settings.batch_size is None:
+            changes["batch_size"] = batch_size
         if settings.pooling is None:
             changes["pooling"] = self.own_pooling(start)
         if settings.precision is None:
@@ -65,6 +72,13 @@ class NetworkMethod(Method):
         rate = self.rate_at_384 * (384 / width) ** self.rate_power
         digit = 10.0 ** math.floor(math.log10(rate))
         return float(f"{round(rate / digit) * digit:.0e}")
+
+    def default_steps(self, size: DataSize) -> tuple[int, int]:
+        """Epochs and batch size. With few rows, the usual ones are so few steps that nothing is learnt.
+
+        The table was read off the dev accuracy of sst2 and sick (docs/performance.md, `python -m benchmarks.defaults`).
+        """
+        return next((epochs, batch) for most, epochs, batch in STEPS if size.rows <= most)
 
     def default_precision(self, width: int) -> str:
         from pocketbert.training.machine import BFLOAT16_PAYS, has_bfloat16

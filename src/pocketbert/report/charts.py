@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
-from pocketbert.report.document import Bin, ComparisonResult, RowResults
+from pocketbert.report.document import Bin, ComparisonResult, LearningCurve, RowResults
 from pocketbert.report.svg import Scale, across, around, tag, ticks
 from pocketbert.report.wording import count, duration, fixed, interval, percent, points, shorten
 
@@ -173,6 +173,25 @@ def curves(
     if mean := mean_line(chosen):
         parts.append(_path(mean, x, y, "mean"))
     parts += [tag("circle", class_="chosen", cx=x(a), cy=y(b), r=3) for a, b in lines.marks[:MOST_LINES]]
+    return _small(parts, label)
+
+
+def sizes(curve: LearningCurve, *, span: tuple[float, float], label: str) -> Markup:
+    """A row's score over the number of training rows, on a logarithmic axis, each with its 95 % interval."""
+    points = curve.points
+    x = Scale(points[0].rows / 1.15, points[-1].rows * 1.15, LEFT, WIDE - RIGHT, log=True)
+    y = Scale(*span, HIGH - BOTTOM, TOP)
+    parts = _frame(
+        [(x(point.rows), count(point.rows)) for point in points],
+        [(y(tick), percent(tick, _digits(*span))) for tick in ticks(*span, 4)],
+        "training rows, on a logarithmic axis",
+    )
+    parts.append(_path([(point.rows, point.score.mean) for point in points], x, y, "mean"))
+    for point in points:
+        right, score = x(point.rows), point.score
+        title = f"{count(point.rows)} rows: {percent(score.mean)} % ({interval(score.low, score.high)})"
+        bar = tag("line", class_="interval", x1=right, x2=right, y1=y(score.low), y2=y(score.high))
+        parts.append(tag("g", tag("title", title), bar, tag("circle", class_="mean", cx=right, cy=y(score.mean), r=4)))
     return _small(parts, label)
 
 

@@ -134,6 +134,11 @@ class RowResults:
     collapsed: Count  # trainings that learnt nothing, while others of the row did
     undertrained: Count  # trainings that predict one class only, or whose loss did not fall
 
+    @property
+    def all_undertrained(self) -> bool:
+        """Did none of its trainings learn anything?"""
+        return bool(self.seeds) and self.undertrained == len(self.seeds)
+
     def score(self, metric: str) -> Score:
         found: Score = getattr(self, metric)
         return found

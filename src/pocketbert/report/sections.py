@@ -142,6 +142,20 @@ def learning(groups: Sequence[Group]) -> Iterator[View]:
             yield {"name": group.name, "cards": cards}
 
 
+def sizes(document: Document) -> Iterator[View]:
+    """Scores over the number of training rows, and what more of them would bring."""
+    for task in document.tasks:
+        drawn = [curve for curve in document.learning_curves if curve.task == task.name]
+        ends = [end for curve in drawn for point in curve.points for end in (point.score.low, point.score.high)]
+        span = around(ends, least=0.04, inside=(0.0, 1.0), about=4)
+        cards = [
+            {"curve": curve, "chart": charts.sizes(curve, span=span, label=f"score by training rows: {curve.row}")}
+            for curve in drawn
+        ]
+        if cards:
+            yield {"name": task.name, "cards": cards}
+
+
 def _span_of(lines: Mapping[int, Lines], least: float, most: float) -> tuple[float, float]:
     values = [y for one in lines.values() for line in one.chosen + one.others for _, y in line]
     return around(values, least=least, inside=(0.0, most), about=4)

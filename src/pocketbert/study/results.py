@@ -71,11 +71,7 @@ class Results:
 
     def contenders(self, task: str) -> dict[str, ScoredRow]:
         """The rows that read texts, and learnt something from them."""
-        return {
-            one.row.name: one
-            for one in self.scored[task]
-            if get_method(one.row.method).reads_texts and one.undertrained < len(one.runs)
-        }
+        return {one.row.name: one for one in self.scored[task] if get_method(one.row.method).reads_texts and one.learnt}
 
     def _recommend(self, task: str) -> "tuple[statistics.Recommendation, statistics.Outcomes, list[str]] | None":
         """The row to use, what choosing so predicts of rows that had no part in the choice, and these choices."""
@@ -216,7 +212,8 @@ class Results:
 
         Otherwise the price of asking "is it better than a coin?" would be paid by the questions a person has.
         """
-        rows = {one.row.name: one.outcomes for one in self.scored[task]}
+        # Nothing beats a row that learnt nothing: its trainings failed, not its method.
+        rows = {one.row.name: one.outcomes for one in self.scored[task] if one.learnt}
         guesses = [one.row.name for one in self.scored[task] if not get_method(one.row.method).reads_texts]
         contenders = [name for name in rows if name not in guesses]
         families = [list(itertools.combinations(contenders, 2)), list(itertools.product(contenders, guesses))]

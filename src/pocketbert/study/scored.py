@@ -37,6 +37,11 @@ class ScoredRow:
     undertrained: int  # trainings that predict one class only, or whose loss did not fall
 
     @property
+    def learnt(self) -> bool:
+        """Did any of its trainings learn something?"""
+        return self.undertrained < len(self.runs)
+
+    @property
     def draws(self) -> int:
         return len(self.probabilities)
 

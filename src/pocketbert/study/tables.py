@@ -22,7 +22,7 @@ def table_rows(document: Document, task: str) -> tuple[list[str], list[list[str]
     for row in rows:
         accuracy = row.accuracy
         cells = [
-            row.name,
+            row.name + (" (undertrained)" if row.all_undertrained else ""),
             str(len(row.seeds)),
             spread(accuracy),
             interval(accuracy.low, accuracy.high),
@@ -44,7 +44,7 @@ def title(task: TaskSummary) -> str:
 
 def markdown(document: Document) -> str:
     """table.md: the verdict, a table per task, what others published."""
-    parts = [f"# {plain(document.name)}", *map(plain, document.verdicts)]
+    parts = [f"# {plain(document.name)}", *map(plain, document.verdicts), *map(plain, document.advice)]
     for task in document.tasks:
         parts += [f"## {plain(title(task))}", _table(*table_rows(document, task.name))]
     for published in document.published:

@@ -18,7 +18,7 @@ def verdict(rows: Sequence[RowResults], comparisons: Sequence[ComparisonResult],
         chosen = ", on dev: there are no test labels to score"
         chosen += "" if best.baseline else ", and dev also chose its epoch"
     sentences = [f"{best.name} has the highest {NAMES[metric]}: {scored(best.score(metric), metric)}{chosen}."]
-    learnt = [row for row in rows if row.undertrained < len(row.seeds) or row.baseline]
+    learnt = [row for row in rows if not row.all_undertrained]
     contenders = [row for row in learnt if not row.guesses]
     sentences += _against(best, contenders, comparisons, "It")
     plain = [row for row in contenders if row.baseline]
@@ -67,7 +67,7 @@ def _trouble(row: RowResults) -> list[str]:
     """Trainings that learnt nothing are named: a row is no better than how it was trained."""
     sentences = []
     runs = len(row.seeds)
-    if row.undertrained and row.undertrained == runs:
+    if row.all_undertrained:
         sentences.append(
             f"{row.name} is undertrained (it predicts one class only, or its loss did not fall): its score says "
             "nothing about the method; train longer (--epochs) or with another --learning-rate."

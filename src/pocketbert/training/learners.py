@@ -63,7 +63,7 @@ class NetworkLearner:
             parameter.requires_grad_(name in trainable)
         self.trainable = [(name, p) for name, p in network.named_parameters() if name in trainable]
         self.optimizer = FlatAdamW(self.trainable, weight_decay=settings.weight_decay, clip=settings.clip)
-        self.steps = sum(count_batches(len(task.train), settings.batch_size) for task in tasks)
+        self.steps = sum(count_batches(len(task.train), settings.texts_per_step) for task in tasks)
         self.rate = rate_schedule(
             rate, self.steps * (settings.epochs or 1), warmup=settings.warmup, schedule=settings.schedule
         )
@@ -95,7 +95,7 @@ class NetworkLearner:
             (place, rows)
             for place, task in enumerate(self.tasks)
             for rows in epoch_batches(
-                task.train.lengths, settings.batch_size, random, group_by_length=settings.group_by_length
+                task.train.lengths, settings.texts_per_step, random, group_by_length=settings.group_by_length
             )
         ]
         return batches if len(self.tasks) == 1 else [batches[i] for i in random.permutation(len(batches))]
@@ -195,7 +195,7 @@ class HeadBank:
         }
         self.moments = {name: (torch.zeros_like(p), torch.zeros_like(p)) for name, p in self.parameters.items()}
         self.done = 0
-        self.steps = count_batches(self.examples, settings.batch_size)
+        self.steps = count_batches(self.examples, settings.texts_per_step)
         self.schedules = [
             rate_schedule(rate, self.steps * (settings.epochs or 1), warmup=settings.warmup, schedule=settings.schedule)
             for rate in rates
@@ -204,7 +204,7 @@ class HeadBank:
         self.weights = class_weights(features[1], labels).to(dtype) if settings.class_weights else None
 
     def epoch(self, number: int, tick: Callable[[int], None]) -> list[float]:
-        size = self.settings.batch_size
+        size = self.settings.texts_per_step
         lengths = np.zeros(self.examples, dtype=np.int64)
         orders = []
         for seed, dropout in zip(self.seeds, self.dropouts, strict=True):

@@ -88,8 +88,8 @@ class TrainingSettings(Settings):
     learning_rate: Rate | Annotated[tuple[Rate, ...], Entries(1, 100, distinct=True)] | None = option(
         None, "One, or several, comma-separated: dev chooses. Default: by the model's size."
     )
-    epochs: Count | None = option(None, "Passes over the training texts.")
-    batch_size: Count = option(32, "Texts per step.")
+    epochs: Count | None = option(None, "Passes over the training texts. Default: by their number.")
+    batch_size: Count | None = option(None, "Texts per step. Default: by the number of texts.", absent=32)
     max_length: Count = option(128, "Tokens per text; longer ones are cut, and counted.")
     pooling: Annotated[str, OneOf(POOLINGS)] | None = option(
         None, "pooler (dense and tanh over [CLS]), cls or mean (over the tokens); default: the model's own."
@@ -120,6 +120,12 @@ class TrainingSettings(Settings):
     @property
     def choices(self) -> int:
         return len(self.rates) * (self.epochs or 1)
+
+    @property
+    def texts_per_step(self) -> int:
+        """The batch size, once it is resolved."""
+        assert self.batch_size is not None
+        return self.batch_size
 
     @property
     def head_dropout(self) -> float:
