@@ -1,6 +1,6 @@
-"""How many epochs, and how large a batch, for how many rows? Fine-tuning on subsets, judged by the task's own dev split.
+"""How many epochs, and how large a batch, for how many rows? Fine-tuning on subsets, judged by the task's dev.
 
-`python -m benchmarks.defaults run --tasks sst2,sick --models pocket-tiny --rows 200,500 --settings 4x32,10x8 --out FILE`
+`python -m benchmarks.defaults run --tasks sst2,sick --rows 200,500 --settings 4x32,10x8 --out FILE`
 trains on drawn rows (a tenth of them is held out to choose the epoch, as a user's file would be), scores on the task's
 official dev split, and appends one line of JSON per training. A second call goes on where the first one stopped.
 `python -m benchmarks.defaults table FILE` prints means over draws. No test split is read.

@@ -267,7 +267,7 @@ def walk(command, words=()):
 COMMANDS = dict(walk(typer.main.get_command(app)))
 # What keeps a command harmless and quick, whatever else it is told: of two values the parser takes the last.
 HARMLESS = {
-    ("study",): ["--dry-run"],
+    ("study",): ["--dry-run", "--repeats", "1"],
     ("pretrain",): ["missing.txt"],
     ("bench",): ["--task", "missing"],
     ("train",): ["--method", "majority"],

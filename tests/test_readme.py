@@ -16,7 +16,14 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 SMALL = {  # flags to add to a command, unless it has them, so that a test of it takes seconds
-    "study": {"--rows": "60", "--epochs": "1", "--folds": "2", "--models": "pocket-tiny", "--workers": "2"},
+    "study": {
+        "--rows": "60",
+        "--epochs": "1",
+        "--folds": "2",
+        "--models": "pocket-tiny",
+        "--workers": "2",
+        "--repeats": "1",
+    },
     "train": {"--epochs": "1"},
     "pretrain": {"--steps": "2", "--checkpoints": "1", "--vocabulary-size": "300"},
 }

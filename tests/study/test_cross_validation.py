@@ -15,7 +15,7 @@ from pocketbert.study.plan import make_plan
 from pocketbert.tasks import load_task
 from study.conftest import files_of, numbers_of, run
 
-FOLDS = ["--epochs", "2", "--folds", "3"]
+FOLDS = ["--epochs", "2", "--folds", "3", "--repeats", "1"]
 LONG = "a quiet and rather lovely story about two old men who walk home through the snow after their last day at work"
 
 
@@ -99,7 +99,21 @@ def test_the_final_model_takes_the_chosen_rate_and_the_median_epoch(done):
 def test_a_changed_recommendation_makes_a_new_final_model(done, tmp_path, reviews, model):
     folder = tmp_path / "study"
     shutil.copytree(done[0], folder)
-    run("study", reviews, "--folds", "3", "--methods", "tfidf", "--workers", "1", "--out", folder, home=tmp_path)
+    run(
+        "study",
+        reviews,
+        "--folds",
+        "3",
+        "--repeats",
+        "1",
+        "--methods",
+        "tfidf",
+        "--workers",
+        "1",
+        "--out",
+        folder,
+        home=tmp_path,
+    )
     assert load_run(folder / "final").metadata["method"] == "tfidf"
 
 
@@ -113,7 +127,7 @@ def test_labels_that_were_changed_are_among_the_suspects(tmp_path, reviews):
     path = tmp_path / "wrong.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([header, *rows])
-    arguments = ["--folds", "3", "--methods", "tfidf", "--workers", "1", "--out", tmp_path / "study"]
+    arguments = ["--folds", "3", "--repeats", "1", "--methods", "tfidf", "--workers", "1", "--out", tmp_path / "study"]
     run("study", path, *arguments, home=tmp_path)
     written = (tmp_path / "study" / "suspect_labels.csv").read_text(encoding="utf-8")
     found = list(csv.DictReader(written.splitlines()))

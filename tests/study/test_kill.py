@@ -37,6 +37,8 @@ def torment(tmp_path: Path, reviews: Path, model: str, kills: int) -> None:
         "3",
         "--folds",
         "2",
+        "--repeats",
+        "1",
         "--workers",
         "2",
         "--out",

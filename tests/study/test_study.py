@@ -327,7 +327,11 @@ def test_ctrl_c_stops_the_workers_too(tmp_path, reviews):
     from study.conftest import command
 
     process = command(
-        "study", reviews, "--models", "mini", "--epochs", "50", "--out", tmp_path / "study", home=tmp_path / "home"
+        "study",
+        reviews,
+        *("--models", "mini", "--epochs", "50", "--repeats", "1"),
+        *("--out", tmp_path / "study"),
+        home=tmp_path / "home",
     )
     for _ in range(600):
         if list(tmp_path.glob("study/runs/*scratch*")):
@@ -397,6 +401,8 @@ def test_from_a_file_of_ones_own_to_a_report_in_one_command(tmp_path):
         "2",
         "--folds",
         "2",
+        "--repeats",
+        "1",
         "--out",
         tmp_path / "study",
         home=tmp_path / "home",

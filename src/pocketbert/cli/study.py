@@ -102,9 +102,7 @@ def study(
         made = from_config(config, told=told, **arguments)
     else:
         made = Study(**{name: value for name, value in arguments.items() if value is not None}, settings=told)
-    if made.minutes is not None or dry_run:
-        say("looking at the data, and at what a training costs on this machine …")
-    plan = _measured_plan(made, workers) if dry_run else made.plan(workers)
+    plan = made.plan(workers, say=say)
     for message in _messages(made, plan):
         say(message)
     if dry_run:
@@ -146,17 +144,6 @@ def runs(
         accuracy = next((f"{100 * score:.1f}" for score in scored if score is not None), "not scored")
         table.append([name, entry["task"], entry["method"], entry["model"] or "", entry["seed"], accuracy])
     print_table(["folder", "task", "method", "model", "seed", "accuracy %"], table)
-
-
-def _measured_plan(study: "Study", workers: str | None) -> "Plan":
-    """What will run, and what it costs: what was never measured here is measured, the rest is known."""
-    from pocketbert.study.study import parse_workers
-    from pocketbert.training.settings import usable_cores
-
-    count = parse_workers(workers)
-    if study.minutes is None:
-        study.measured(count if isinstance(count, int) else usable_cores())
-    return study.plan(workers)
 
 
 def _counts(given: str | None, flag: str) -> "int | dict[str, int] | None":

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pocketbert.methods import get_method
+from pocketbert.methods import DataSize, Method, baselines
 from pocketbert.report.document import ComparisonResult, LearningCurve, Recommended, RowResults, TaskSummary
 from pocketbert.study import statistics
 from pocketbert.study.learning_curves import LITTLE, best_curve
@@ -56,10 +56,15 @@ def _about_the_end(task: Task, share: float, max_length: int) -> str:
     cut = f"{share:.0%} of the texts are cut at {max_length} tokens"
     if effect is None:
         return f"{cut}; --max-length reads more of them, and takes longer."
-    words = effect_in_words(effect.effect, effect.low, effect.high)
+    words, name = effect_in_words(effect.effect, effect.low, effect.high), _reads_whole_texts().name
     if effect.low > 0:
-        return f"{cut}, and their ends matter: tfidf gains {words} by reading them (on a sample). Raise --max-length."
-    return f"{cut}; reading their ends gains tfidf {words} on a sample, so it is not shown to matter."
+        return f"{cut}, and their ends matter: {name} gains {words} by reading them (on a sample). Raise --max-length."
+    return f"{cut}; reading their ends gains {name} {words} on a sample: they are not shown to matter."
+
+
+def _reads_whole_texts() -> Method:
+    """The baseline that learns from texts; it has no length at which it cuts them."""
+    return next(method for method in baselines().values() if method.reads_texts)
 
 
 def gain_of_the_end(task: Task, max_length: int, *, seed: int = 0) -> "statistics.Comparison | None":
@@ -75,8 +80,8 @@ def gain_of_the_end(task: Task, max_length: int, *, seed: int = 0) -> "statistic
     for label in np.unique(whole.labels):
         own = random.permutation(np.flatnonzero(whole.labels == label))
         part[own] = np.arange(len(own)) % 2
-    method = get_method("tfidf")
-    settings = method.resolve(method.read({"threads": 1}), None, None)  # type: ignore[arg-type]
+    method = _reads_whole_texts()
+    settings = method.resolve(method.read({"threads": 1}), None, DataSize(len(whole), len(task.labels)))
     said = {}
     for name, texts in (("whole", whole), ("cut", cut)):
         predictions = np.zeros((1, len(whole)), dtype=np.int64)

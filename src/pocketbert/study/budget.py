@@ -53,7 +53,7 @@ class Saved:
     minutes: Minutes
     rows: tuple[Allotment, ...]
     asked: tuple[str, ...]  # the rows that there were to choose from
-    seconds: Annotated[float, Between(0.0, 1e9)]  # that all of it was estimated to take
+    seconds: float  # that all of it was estimated to take
 
 
 @dataclass(frozen=True)

@@ -142,7 +142,7 @@ class Study:
         named = re.sub(r"[/\\]", "-", self.name)[:60].lstrip(".") or "study"  # never a folder above
         return named + (f"-{self.limit}-rows" if self.limit else "")
 
-    def plan(self, workers: int | str | None = None) -> Plan:
+    def plan(self, workers: int | str | None = None, *, say: Callable[[str], None] | None = None) -> Plan:
         """What will run, fully resolved. Where minutes were given, what runs cost here is measured first, if it never
         was; a study that was begun keeps its plan."""
         count = parse_workers(workers)
@@ -151,19 +151,20 @@ class Study:
         if self.minutes is not None:
             self.budget = read_budget(self.folder, self.minutes, self.rows)
             if self.budget is None:
-                rough = self.measured(count, [replace(row, curve=not row.guesses) for row in self.rows])
-                self.budget = make_budget(rough, self.minutes, count)
+                rough = make_plan(
+                    [replace(row, curve=not row.guesses) for row in self.rows],
+                    self.tasks,
+                    self.notes,
+                    folds=self.folds,
+                )
+                if missing := unknown(rough, count):
+                    if say is not None:
+                        say("measuring what a training costs on this machine; next time this is known …")
+                    measure(rough, missing, count)
+                self.budget = make_budget(with_timings(rough, count), self.minutes, count)
             rows = self.budget.rows(self.rows)
             notes += self.budget.notes()
         return with_timings(make_plan(rows, self.tasks, notes, folds=self.folds), count)
-
-    def measured(self, workers: int, rows: Sequence[Row] | None = None) -> Plan:
-        """A plan whose every kind of run was measured on this machine, now or before."""
-        plan = make_plan(self.rows if rows is None else rows, self.tasks, self.notes, folds=self.folds)
-        missing = unknown(plan, workers)
-        if missing:
-            measure(plan, missing, workers)
-        return with_timings(plan, workers)
 
     def run(
         self,

@@ -127,7 +127,7 @@ def with_timings(plan: Plan, workers: int, timings: Mapping[str, Timing] | None 
     known = read_timings() if timings is None else timings
     if not known:
         return plan
-    seconds: dict[str, float] = {}
+    measured: dict[str, float] = {}
     for job in plan.jobs():
         for number, run in enumerate(job):
             timing = known.get(timing_key(run, plan.words[run.task], workers))
@@ -135,14 +135,14 @@ def with_timings(plan: Plan, workers: int, timings: Mapping[str, Timing] | None 
                 continue
             shares = get_method(run.method).shares(run.settings)
             rows, predicted, all_rows = _sizes(plan, run)
-            seconds[run.folder] = timing.of_run(
+            measured[run.folder] = timing.of_run(
                 rows,
                 run.settings.choices,
                 predicted,
                 plan.words[run.task],
                 shared=(all_rows if number == 0 else 0) if shares else None,
             )
-    runs = tuple(replace(run, estimated_seconds=seconds.get(run.folder, run.estimated_seconds)) for run in plan.runs)
+    runs = tuple(replace(run, estimated_seconds=measured.get(run.folder, run.estimated_seconds)) for run in plan.runs)
     return replace(plan, runs=runs)
 
 
@@ -159,13 +159,16 @@ def _sizes(plan: Plan, run: PlannedRun) -> tuple[float, float, float]:
 
 
 def elapsed(plan: Plan, jobs: Sequence[Sequence[PlannedRun]], workers: int) -> float:
-    """How long workers need for these jobs, each taking the longest that is left, as the pool does."""
-    known = read_timings()
-    startup = max((one.startup for one in known.values()), default=STARTUP)
-    free = [0.0] * max(1, workers)
-    for seconds in sorted((sum(run.estimated_seconds for run in job) for job in jobs if job), reverse=True):
+    """How long workers need for these jobs, each taking the longest that is left, as the pool does; a worker that goes
+    on with another row's runs begins anew."""
+    startup = max((one.startup for one in read_timings().values()), default=STARTUP)
+    free, rows = [startup] * max(1, workers), [-1] * max(1, workers)
+    for job in sorted((job for job in jobs if job), key=lambda job: -sum(run.estimated_seconds for run in job)):
         first = min(range(len(free)), key=free.__getitem__)
-        free[first] += startup + seconds
+        if get_method(job[0].method).needs_model:
+            free[first] += startup if rows[first] not in (-1, job[0].row) else 0.0
+            rows[first] = job[0].row
+        free[first] += sum(run.estimated_seconds for run in job)
     return max(free)
 
 
