@@ -27,7 +27,7 @@ def test_what_costs_little_is_trained_more_often_and_what_does_not_fit_is_left_o
     study, plan = planned(reviews, tmp_path, {"tfidf": 1.0, "frozen": 1.0, "finetune": 20.0})
     wide = make_budget(plan, 20, 2)
     assert {one.repeats for one in wide.allotments} == {MOST_REPEATS}
-    middle = {one.row: one.repeats for one in make_budget(plan, 2, 2).allotments}
+    middle = {one.row: one.repeats for one in make_budget(plan, 1.5, 2).allotments}
     assert middle["tfidf"] == middle["frozen pocket-tiny"] == MOST_REPEATS
     assert middle["finetune pocket-tiny"] == 1
     narrow = make_budget(plan, 0.5, 2)
