@@ -82,7 +82,7 @@ def torment(tmp_path: Path, reviews: Path, model: str, kills: int) -> None:
 
 
 def test_a_study_survives_being_killed(tmp_path, reviews, model):
-    torment(tmp_path, reviews, model, kills=4)
+    torment(tmp_path, reviews, model, kills=2)
 
 
 @pytest.mark.slow

@@ -149,29 +149,36 @@ def _train_in_another_process(folder, method, model, stop=()):
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+MOMENTS = [  # a learning rate, and the epoch after which it is killed; every one is tried by the slow tests
+    pytest.param(3e-3, 1, marks=pytest.mark.slow),
+    pytest.param(3e-3, 4, marks=pytest.mark.slow),
+    pytest.param(1e-2, 2),
+]
+
+
 @pytest.mark.parametrize("method", NEURAL)
-def test_killed_after_any_epoch_a_run_goes_on_to_the_same_bytes(method, model, tmp_path):
+@pytest.mark.parametrize(("rate", "epoch"), MOMENTS)
+def test_killed_after_any_epoch_a_run_goes_on_to_the_same_bytes(method, rate, epoch, model, tmp_path):
     done = _train_in_another_process(tmp_path / "whole", method, model)
     assert done.returncode == 0, done.stderr
     expected = [(tmp_path / "whole" / f"{split}.csv").read_bytes() for split in ("dev", "test")]
-    for rate, epoch in [(3e-3, 1), (3e-3, 4), (1e-2, 2)]:
-        folder = tmp_path / f"cut-{rate}-{epoch}"
-        killed = _train_in_another_process(folder, method, model, stop=(rate, epoch))
-        if method != "frozen" or epoch != 4:  # all rates of a frozen run train together: after epoch 4 it is over
-            assert killed.returncode == -signal.SIGKILL, killed.stderr
-            assert not (folder / "manifest.json").exists()
-            with pytest.raises(UserError, match="not finished"):
-                load_run(folder)
-        done = _train_in_another_process(folder, method, model)
-        assert done.returncode == 0, done.stderr
-        assert [(folder / f"{split}.csv").read_bytes() for split in ("dev", "test")] == expected
-        assert not (folder / "checkpoint.safetensors").exists()
-        whole = json.loads((tmp_path / "whole" / "metrics.json").read_text())
-        again = json.loads((folder / "metrics.json").read_text())
-        drop = ("seconds",)
-        assert [{k: v for k, v in r.items() if k not in drop} for r in again["history"]] == [
-            {k: v for k, v in r.items() if k not in drop} for r in whole["history"]
-        ]
+    folder = tmp_path / f"cut-{rate}-{epoch}"
+    killed = _train_in_another_process(folder, method, model, stop=(rate, epoch))
+    if method != "frozen" or epoch != 4:  # all rates of a frozen run train together: after epoch 4 it is over
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+        assert not (folder / "manifest.json").exists()
+        with pytest.raises(UserError, match="not finished"):
+            load_run(folder)
+    done = _train_in_another_process(folder, method, model)
+    assert done.returncode == 0, done.stderr
+    assert [(folder / f"{split}.csv").read_bytes() for split in ("dev", "test")] == expected
+    assert not (folder / "checkpoint.safetensors").exists()
+    whole = json.loads((tmp_path / "whole" / "metrics.json").read_text())
+    again = json.loads((folder / "metrics.json").read_text())
+    drop = ("seconds",)
+    assert [{k: v for k, v in r.items() if k not in drop} for r in again["history"]] == [
+        {k: v for k, v in r.items() if k not in drop} for r in whole["history"]
+    ]
 
 
 def test_one_thread_and_two_predict_the_same_labels(task, model, tmp_path):
