@@ -1,9 +1,9 @@
 """Do learning curves tell what more data brings? Forecast from half of the rows, and measured with all of them.
 
-`python -m benchmarks.forecasts --tasks sst2,sick,qnli,sst5 --out FOLDER` draws the learning curves of tfidf and of frozen
-pocket-tiny and pocket-mini on each task's rows, in five folds, as a study does. The law through an eighth, a quarter and
-a half forecasts what the whole would gain over the half; the table has what it gained, and whether the interval of the
-forecast, widened by how well the gain itself is known, holds it.
+`python -m benchmarks.forecasts --tasks sst2,sick,qnli,sst5 --out FOLDER` draws the learning curves of tfidf and of
+frozen pocket-tiny and pocket-mini on each task's rows, in five folds, as a study does. The law through an eighth, a
+quarter and a half forecasts what the whole would gain over the half; the table has what it gained, and whether the
+interval of the forecast, widened by how well the gain itself is known, holds it.
 """
 
 import argparse
@@ -62,9 +62,10 @@ def forecasts(name: str, out: Path) -> list[str]:
         spread = critical_value(len(gains) - 1, LEVEL / 2) * float(np.std(gains, ddof=1)) / math.sqrt(len(gains))
         half = math.hypot(expected.high - expected.gain, spread)
         holds = abs(float(gains.mean()) - expected.gain) <= half
+        told = f"{100 * expected.gain:.1f} ({100 * expected.low:.1f} to {100 * expected.high:.1f})"
         lines.append(
-            f"| {name} | {row.name} | {sizes[-2]:,} → {sizes[-1]:,} | {100 * expected.gain:.1f} ({100 * expected.low:.1f} to "
-            f"{100 * expected.high:.1f}) | {100 * gains.mean():.1f} | {'yes' if holds else 'NO'} |"
+            f"| {name} | {row.name} | {sizes[-2]:,} → {sizes[-1]:,} | {told} | {100 * gains.mean():.1f} | "
+            f"{'yes' if holds else 'NO'} |"
         )
     return lines
 
