@@ -84,11 +84,11 @@ def test_three_files_are_train_dev_and_test(write: Write) -> None:
         ]
 
 
-def test_columns_can_be_named_and_pairs_only_then_are_pairs(write: Write) -> None:
+def test_columns_can_be_named_and_one_text_of_a_pair_is_said(write: Write) -> None:
     path = write("it.csv", "premise,hypothesis,label\n" + "".join(f"p {n},h {n},{'yn'[n % 2]}\n" for n in range(40)))
-    single = load_task(path)
+    single = load_task(path, text="premise")
     assert not single.pair
-    assert any("look like a pair" in sentence and "--text2 hypothesis" in sentence for sentence in single.notes)
+    assert any("only 'premise' is read" in sentence and "--text2 hypothesis" in sentence for sentence in single.notes)
     pairs = load_task(path, text="premise", text2="hypothesis")
     assert pairs.pair
     assert all(one[1:] == two[1:] for one, two in zip(pairs.train.texts, pairs.train.second_texts, strict=True))

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -174,7 +175,7 @@ def _read(rows: Rows, columns: Columns, room: Room) -> Raw:
             if not second[0].strip():
                 raise UserError(
                     f"{rows.path}: {place} has no second text in column {columns.second!r}: pairs and single texts "
-                    "cannot be mixed; fill it, remove the row, or leave --text2 out"
+                    f"cannot be mixed; fill it, remove the row, or read one column: --text {shlex.quote(columns.text)}"
                 )
             second_texts += second
         label = None
