@@ -8,7 +8,7 @@ from typing import Any
 from pocketbert.errors import UserError
 from pocketbert.tasks.own import load_own
 from pocketbert.tasks.registry import builtin_tasks, load_builtin
-from pocketbert.tasks.task import Task
+from pocketbert.tasks.task import Source, Task
 
 
 def load_task(
@@ -43,6 +43,24 @@ def load_task(
             raise UserError(_unknown(str(path)))
     return load_own(
         paths, text=text, text2=text2, label=label, seed=seed, labels_are_real=labels_are_real, encoding=encoding
+    )
+
+
+def load_again(source: Source) -> Task:
+    """The task that was loaded from there; its files may have been changed since."""
+    if source.paths[0] in builtin_tasks():
+        return load_builtin(source.paths[0], labels_are_real=source.labels_are_real)
+    missing = [path for path in source.paths if not Path(path).exists()]
+    if missing:
+        raise UserError(f"{missing[0]}: is not there any more")
+    return load_own(
+        [Path(path) for path in source.paths],
+        text=source.text,
+        text2=source.text2,
+        label=source.label,
+        seed=source.seed,
+        labels_are_real=source.labels_are_real,
+        encoding=source.encoding,
     )
 
 

@@ -14,8 +14,8 @@ from pocketbert.tasks.columns import ColumnChecker, Columns, choose_columns, req
 from pocketbert.tasks.labels import hide_minus_one, label_reader, labelled_split, sort_labels
 from pocketbert.tasks.read import Rows, read_rows
 from pocketbert.tasks.split import connected, cut_split
-from pocketbert.tasks.task import Split, Task
-from pocketbert.tasks.texts import Room, Texts
+from pocketbert.tasks.task import Source, Split, Task
+from pocketbert.tasks.texts import Room, Texts, is_blank
 
 SHARES = {"test": 0.1, "dev": 0.1}
 MOST_IN_A_LABEL = 1_000  # characters
@@ -96,6 +96,15 @@ def load_own(
         notes=(*notes, *about_splits),
         about_splits=tuple(about_splits),
         whole=whole,
+        source=Source(
+            paths=tuple(_written(os.path.abspath(path)) for path in paths),
+            text=columns.text,
+            text2=columns.second,
+            label=columns.label,
+            seed=seed,
+            labels_are_real=labels_are_real,
+            encoding=encoding,
+        ),
         suspicions=(*train.suspicions, *(note for raw in raws.values() for note in raw.cut)),
     )
 
@@ -172,7 +181,7 @@ def _read(rows: Rows, columns: Columns, room: Room) -> Raw:
         text, *second = taken.take(place, row)
         texts.append(text)
         if second_texts is not None:
-            if not second[0].strip():
+            if is_blank(second[0]):
                 raise UserError(
                     f"{rows.path}: {place} has no second text in column {columns.second!r}: pairs and single texts "
                     f"cannot be mixed; fill it, remove the row, or read one column: --text {shlex.quote(columns.text)}"

@@ -18,7 +18,7 @@ from pocketbert.hub import fetch_data
 from pocketbert.paths import home
 from pocketbert.tasks.labels import hide_minus_one, label_reader, labelled_split
 from pocketbert.tasks.read import read_rows
-from pocketbert.tasks.task import Split, Task
+from pocketbert.tasks.task import Source, Split, Task
 
 
 @dataclass(frozen=True)
@@ -196,4 +196,5 @@ def load_builtin(name: str, *, hub: bool = False, labels_are_real: bool = False)
         notes=(*parts.notes, *parts.about_splits),
         about_splits=tuple(parts.about_splits),
         whole=parts.whole,
+        source=Source((name,), labels_are_real=labels_are_real),
     )
