@@ -1,8 +1,6 @@
 """`pocketbert predict`: a finished run on every row of a file, on some texts, or on standard input."""
 
-import shutil
 import sys
-import tempfile
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -91,6 +89,9 @@ def _one(given: list[str] | None, flag: str) -> str | None:
 
 def _standard_input(run: "Run", target: Path | None, options: dict[str, Any]) -> dict[str, Any]:
     """What comes in is kept in a file first: a format is found out from its beginning, and a file can be read again."""
+    import shutil
+    import tempfile
+
     from pocketbert.predict import format_of_lines, predict_file
 
     if sys.stdin is None:

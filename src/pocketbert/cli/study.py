@@ -60,14 +60,17 @@ def study(
     """
     from pocketbert.study import Study, from_config
     from pocketbert.study.study import parse_workers
-    from pocketbert.tasks import load_task
+    from pocketbert.tasks.load import load_tasks
 
     parse_workers(workers)
     if preset and told:
         raise UserError(f"preset {preset} has its own settings; leave --{next(iter(told)).replace('_', '-')} out")
-    columns: dict[str, Any] = {"text": text, "text2": text2, "label": label, "hub": hub, "encoding": encoding}
+    columns: dict[str, Any] = {"text": text, "text2": text2, "label": label, "encoding": encoding}
+    for name, value in columns.items():
+        if not sources and value not in (None, "utf-8"):
+            raise UserError(f"--{name} {value}: of which file? It is for files given here; name the file, too")
     arguments: dict[str, Any] = {
-        "tasks": [load_task(source, **columns) for source in sources] if sources else None,
+        "tasks": load_tasks(sources, hub=hub, **columns) if sources else None,
         "models": _listed(models, "--models"),
         "methods": _listed(methods, "--methods"),
         "seeds": seeds,
