@@ -74,13 +74,15 @@ def fetch(name: str, *, revision: str | None = None, pickle: bool = False) -> Pa
         )
     except (LocalEntryNotFoundError, OfflineModeIsEnabled, ConnectionError, TimeoutError) as error:
         raise UserError(
-            f"{which}: no such folder; as a model of the Hub it is not in the local cache, and the Hub cannot be reached. "
-            f"Without a network, use a model that is available here (pocketbert models) or the path of a folder"
+            f"{which}: no such folder; as a model of the Hub it is not in the local cache, and the Hub cannot be "
+            f"reached. Without a network, use a model that is available here (pocketbert models) or the path of a folder"
         ) from error
     except RevisionNotFoundError as error:
         raise UserError(f"{which}: the Hub has the model but not this revision") from error
     except RepositoryNotFoundError as error:
-        raise UserError(f"{which}: no such folder, and no such model on the Hub (or it is private); look at its spelling") from error
+        raise UserError(
+            f"{which}: no such folder, and no such model on the Hub (or it is private); look at its spelling"
+        ) from error
     except HFValidationError as error:
         raise UserError(f"{which}: neither a folder, nor a name of a model, nor one the Hub allows: {error}") from error
     if not pickle and not any(folder.glob("*.safetensors")):
@@ -108,8 +110,8 @@ def fetch_data(dataset: str, path: str, *, revision: str | None = None) -> Path:
         )
     except LocalEntryNotFoundError as error:
         raise UserError(
-            f"cannot get {path} of {dataset} from the Hub: it is not in the local cache, and the Hub cannot be reached. "
-            "Check the connection (and that HF_HUB_OFFLINE is not set), or put the files in a data folder"
+            f"cannot get {path} of {dataset} from the Hub: it is not in the local cache, and the Hub cannot be "
+            "reached. Check the connection (and that HF_HUB_OFFLINE is not set), or put the files in a data folder"
         ) from error
     except (OSError, ValueError) as error:  # the library's own, HTTP ones included, are one of these
         first = str(error).strip().split("\n")[0]

@@ -103,7 +103,8 @@ def predict_texts(
         raise UserError(f"this run classifies pairs; {len(texts)} first texts were given, and {count} second ones")
     if not pair and second_texts:
         raise UserError("this run classifies single texts; leave second texts out")
-    rows = [dict(zip(("text", "text2"), row, strict=False)) for row in zip(texts, *([second_texts] if pair else []))]  # type: ignore[list-item]
+    both = [texts, second_texts or ()] if pair else [texts]
+    rows = [dict(zip(("text", "text2"), row, strict=False)) for row in zip(*both, strict=True)]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "texts.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
@@ -165,7 +166,7 @@ def _writer(out: str | os.PathLike[str] | None, safe_for_spreadsheets: bool) -> 
 
 
 def format_of_lines(head: str, run: Run) -> str:
-    """How standard input is read, which has no name to tell: JSON lines, a table that has the run's column, else lines."""
+    """How standard input is read, which has no name to tell: JSON lines, a table with the run's column, or lines."""
     first = head.lstrip("\ufeff").split("\n", 1)[0].strip()
     if first.startswith("{"):
         return "jsonl"
@@ -175,8 +176,8 @@ def format_of_lines(head: str, run: Run) -> str:
             return format
     if run.metadata["pair"]:
         raise UserError(
-            f"standard input: this run classifies pairs; the first line is {quote(first)}. Give JSON lines with text and "
-            "text2, or a CSV with a header"
+            f"standard input: this run classifies pairs; the first line is {quote(first)}. Give JSON lines with text "
+            "and text2, or a CSV with a header"
         )
     return "lines"
 

@@ -83,6 +83,14 @@ def test_a_class_with_a_handful_of_scored_rows_is_said() -> None:
     assert "'c' 0" in said
 
 
+def test_one_label_in_several_spellings_is_said() -> None:
+    rows = [(f"text number {row}", row % 3) for row in range(60)]
+    (said,) = check_task(Task("made", ("No", "Yes", "yes"), make(rows).splits, pair=False)).warnings
+    assert "differ in spelling alone: 'Yes' 20, 'yes' 20" in said
+    numbers = [(f"text number {row}", row % 2) for row in range(40)]
+    assert check_task(Task("made", ("-1", "1"), make(numbers).splits, pair=False)).warnings == []
+
+
 def test_real_accents_are_not_damage() -> None:
     found = check_task(make([*fine(), ("Ãlesund são ñandú café «â»", 0)]))
     assert found.splits["train"].damaged == 0

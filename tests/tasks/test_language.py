@@ -1,6 +1,7 @@
 """Texts that a vocabulary does not know are noticed; English that is short, loud, misspelt or full of signs is not."""
 
 import random
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -47,7 +48,7 @@ BURMESE = [
     "ဟိုတယ်အခန်းက သန့်ရှင်းပြီး ဝန်ထမ်းတွေ ဖော်ရွေတယ်။",
     "ဖုန်းဘက်ထရီက မြန်မြန်ကုန်တယ်။",
 ]
-MIXED = [*ENGLISH, *(f"{one} {other}" for one, other in zip(ENGLISH, ENGLISH[1:], strict=False)), *GERMAN]
+MIXED = [*ENGLISH, *(f"{one} {other}" for one, other in pairwise(ENGLISH)), *GERMAN]
 
 
 def misspelt(text: str, draw: random.Random) -> str:

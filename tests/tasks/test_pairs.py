@@ -47,7 +47,9 @@ def label(row: int) -> str:
 
 @pytest.mark.parametrize(("one", "other"), KNOWN)
 @pytest.mark.parametrize("swapped", [False, True])
-def test_a_well_known_pair_of_names_is_read_as_a_pair_and_said(write: Write, one: str, other: str, swapped: bool) -> None:
+def test_a_well_known_pair_of_names_is_read_as_a_pair_and_said(
+    write: Write, one: str, other: str, swapped: bool
+) -> None:
     cells = [(one, first), (other, second), ("label", label)]
     if swapped:
         cells.reverse()
@@ -124,6 +126,8 @@ def test_a_pair_by_name_whose_second_column_holds_numbers_is_none(write: Write) 
 
 
 def test_a_pair_without_its_second_text_says_how_to_read_one_column(write: Write) -> None:
-    path = write("it.csv", "premise,hypothesis,label\n" + lines(first, lambda row: "" if row == 5 else second(row), label))
+    path = write(
+        "it.csv", "premise,hypothesis,label\n" + lines(first, lambda row: "" if row == 5 else second(row), label)
+    )
     with pytest.raises(UserError, match=r"row 6 .*no second text.*--text premise"):
         load_task(path)

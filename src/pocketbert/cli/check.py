@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 def check(
     source: Annotated[
         list[str],
-        typer.Argument(metavar="TASK|FILE…", help="A built-in task, a file, a folder, or files: train test, train dev test."),
+        typer.Argument(
+            metavar="TASK|FILE…", help="A built-in task, a file, a folder, or files: train test, train dev test."
+        ),
     ],
     text: Text = None,
     text2: Text2 = None,

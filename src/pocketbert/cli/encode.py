@@ -21,7 +21,9 @@ def encode(
     out: Annotated[
         Path | None, typer.Option(help="A .npy file; default: NAME.vectors.npy here; - is standard output.")
     ] = None,
-    model: Annotated[str | None, typer.Option(help="A name from `pocketbert models`, a folder, a run, a Hub name.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="A name from `pocketbert models`, a folder, a run, a Hub name.")
+    ] = None,
     text: Text = None,
     pooling: Annotated[str | None, typer.Option(help="pooler, cls or mean; default: the model's own.")] = None,
     max_length: Annotated[int, typer.Option(min=2, help="Tokens per text.")] = 128,

@@ -68,7 +68,7 @@ def predict(
         done = predict_texts(recommended_run(run), text, text2, out=out, **options)
         _show(done, as_json)
         return
-    columns = {"text": _one(text, "--text"), "text2": _one(text2, "--text2"), "encoding": encoding}
+    columns: dict[str, Any] = {"text": _one(text, "--text"), "text2": _one(text2, "--text2"), "encoding": encoding}
     with row_progress("predicted") as tick:
         if str(file) == "-":
             target = out if out is not None or as_json else Path("-")

@@ -23,7 +23,8 @@ def train(
     told: dict[str, Any],
     model: Annotated[str | None, typer.Option(help="A name from `pocketbert models`, a folder, a Hub name.")] = None,
     start: Annotated[
-        str | None, typer.Option("--from", metavar="RUN", help="A finished run, or a study, to start from, instead of a model.")
+        str | None,
+        typer.Option("--from", metavar="RUN", help="A finished run, or a study, to start from, instead of a model."),
     ] = None,
     method: Annotated[str, typer.Option(help="A name from `pocketbert methods`.")] = DEFAULT,
     text: Text = None,

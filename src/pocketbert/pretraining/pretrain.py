@@ -188,8 +188,8 @@ def _budget(job: PretrainingJob, prepared: Prepared) -> tuple[int, int]:
         whole, each = settings.minutes * 60, known["seconds_per_measurement"]
         if each > whole / 2:
             raise UserError(
-                f"minutes: measuring held-out text once takes {each:.1f} s, more than half of them; give more minutes, or "
-                "hold out less text (--held-out)"
+                f"minutes: measuring held-out text once takes {each:.1f} s, more than half of them; give more minutes, "
+                "or hold out less text (--held-out)"
             )
         fit = max(1, min(settings.checkpoints, int(whole * MEASURING / each)))
         if fit < settings.checkpoints:

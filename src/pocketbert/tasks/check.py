@@ -176,6 +176,13 @@ def _balance(splits: dict[str, SplitCheck], errors: list[str], warnings: list[st
             "number to predict? Name the right one with --label"
         )
         return
+    spelt: dict[str, list[str]] = {}
+    for label in present:
+        spelt.setdefault(_without_spelling(label), []).append(label)
+    for labels in spelt.values():
+        if len(labels) > 1:
+            counts = listed(f"{quote(label)} {present[label]:,}" for label in labels)
+            warnings.append(f"train: labels that differ in spelling alone: {counts}; if they are one, spell them alike")
     too_few = ("no example: they will never be predicted", "one example: too few to learn from")
     for count, what in enumerate(too_few):
         few = [label for label, n in train.balance.items() if n == count]
@@ -189,6 +196,11 @@ def _balance(splits: dict[str, SplitCheck], errors: list[str], warnings: list[st
             f"train: {quote(largest)} has {present[largest]:,} examples, {quote(smallest)} {present[smallest]:,}: "
             f"always saying {quote(largest)} is right in {share:.0%}; look at each class's score, and at class weights"
         )
+
+
+def _without_spelling(label: str) -> str:
+    """Words alone: what is no word, as -1 and 1 or + and -, differs by its signs."""
+    return re.sub(r"[\s_-]+", "", label.casefold()) if any(map(str.isalpha, label)) else label
 
 
 def _scored(task: Task, splits: dict[str, SplitCheck], warnings: list[str]) -> None:
@@ -213,9 +225,9 @@ def _language(task: Task, tokenizer: Tokenizer, warnings: list[str]) -> None:
     if fit.is_foreign:
         many = f"in {fit.foreign:.0%} of the texts most words" if fit.foreign else f"{fit.broken:.0%} of the words"
         warnings.append(
-            f"{name}: {many} are not in the model's vocabulary, and fall into tiny pieces: is it another language? Name "
-            "a model that knows it, such as a multilingual BERT of the Hub (--model; in a study --models), or learn "
-            "from these texts alone: method scratch, or tfidf"
+            f"{name}: {many} are not in the model's vocabulary, and fall into tiny pieces: is it another language? "
+            "Name a model that knows it, such as a multilingual BERT of the Hub (--model; in a study --models), or "
+            "learn from these texts alone: method scratch, or tfidf"
         )
 
 

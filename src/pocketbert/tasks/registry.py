@@ -188,8 +188,8 @@ def require_data(names: Iterable[str]) -> None:
         files = "; ".join(f"{one.source.name} ({_wanted(one.source)})" for one in missing)
         looked = " and ".join(str(folder) for folder in data_folders())
         raise UserError(
-            f"the data of {len(missing)} tasks are not there: looked in {looked} for {files}. Put the files below one of "
-            "these folders, set POCKETBERT_DATA to a folder that has them, or add --hub (in Python: hub=True) to download"
+            f"the data of {len(missing)} tasks are not there: looked in {looked} for {files}. Put them below one of "
+            "these folders, set POCKETBERT_DATA to a folder that has them, or add --hub (in Python: hub=True)"
         )
 
 
