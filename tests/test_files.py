@@ -2,7 +2,9 @@
 
 import json
 import os
+import stat
 
+import numpy as np
 import pytest
 from nodes import no_files
 
@@ -152,3 +154,23 @@ def test_a_number_that_json_has_not_is_not_read(tmp_path, number):
     (tmp_path / "it.json").write_text(f'{{"a": [{number}]}}')
     with pytest.raises(UserError, match=f"it.json: not a JSON we read: {number} is no number"):
         read_json(tmp_path / "it.json")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+@pytest.mark.parametrize(("umask", "file_mode", "folder_mode"), [(0o022, 0o644, 0o755), (0o077, 0o600, 0o700)])
+def test_others_may_read_what_the_person_lets_them(tmp_path, umask, file_mode, folder_mode):
+    from safetensors.numpy import save_file
+
+    before = os.umask(umask)
+    try:
+        with new_file(tmp_path / "weights.safetensors") as part:
+            save_file({"a": np.zeros(3)}, part)  # the library makes a file of its own that nobody else may read
+        with new_folder(tmp_path / "model") as part:
+            save_file({"a": np.zeros(3)}, part / "weights.safetensors")
+            (part / "run.sh").write_text("#!/bin/sh")
+            (part / "run.sh").chmod(0o700)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "weights.safetensors").stat().st_mode) == file_mode
+    assert stat.S_IMODE((tmp_path / "model").stat().st_mode) == folder_mode
+    assert stat.S_IMODE((tmp_path / "model" / "weights.safetensors").stat().st_mode) == file_mode

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -146,3 +147,21 @@ def test_without_a_network_the_error_comes_at_once(tmp_path):
     assert done.returncode == 2
     assert "cannot be reached" in done.stderr
     assert time.perf_counter() - start < 20
+
+
+@pytest.mark.parametrize("arguments", [["check", "sst2", "--hub"], ["models", "show", "small/bert"]])
+def test_without_a_network_it_is_one_line_at_once(arguments, tmp_path):
+    closed = socket.socket()
+    closed.bind(("127.0.0.1", 0))  # bound, and nobody listens there
+    address = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    environment = {**os.environ, "HF_ENDPOINT": address, "HF_HUB_OFFLINE": "0", "HF_HOME": str(tmp_path / "cache")}
+    environment.pop("POCKETBERT_DATA", None)
+    began = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-m", "pocketbert", *arguments], capture_output=True, text=True, env=environment, check=False
+    )
+    closed.close()
+    assert done.returncode == 2
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    assert "the Hub cannot be reached" in done.stderr
+    assert time.perf_counter() - began < 15

@@ -10,8 +10,8 @@ import numpy as np
 from pocketbert.catalog import usual_model
 from pocketbert.errors import UserError
 from pocketbert.files import new_output
-from pocketbert.loading import load_model
 from pocketbert.predict import refuse_target
+from pocketbert.runs import is_run, load_run, load_start
 from pocketbert.tasks import read_rows
 from pocketbert.tasks.columns import choose_texts
 from pocketbert.tasks.texts import Texts
@@ -21,10 +21,10 @@ from pocketbert.training.settings import POOLINGS
 
 
 class SentenceEncoder:
-    """A model that gives one vector per text."""
+    """A model, or the encoder of a finished run, that gives one vector per text."""
 
     def __init__(self, model: str | None = None, *, pooling: str | None = None, max_length: int = 128) -> None:
-        found = load_model(model or usual_model())
+        found = load_start(model or usual_model())
         if found.tokenizer is None:
             raise UserError(f"'{found.name}' is a shape with fresh weights; its vectors would mean nothing")
         if pooling is not None and pooling not in POOLINGS:
@@ -71,10 +71,12 @@ def encode_file(
 ) -> dict[str, Any]:
     """A file of texts to a .npy file of vectors, a row each; with - as `out`, to standard output.
 
+    `model`: a name, a folder, or the folder of a finished run, whose column of texts is then read.
     Memory does not grow with the file.
     """
     rows = read_rows(Path(path), encoding=encoding)
-    columns, notes = choose_texts(rows, text, None, pair=False)
+    learnt = load_run(model).columns if model is not None and is_run(model) else None
+    columns, notes = choose_texts(rows, text, None, pair=False, learnt=learnt)
     rows = rows.narrow(*columns)
     taken = Texts(rows, columns)
     refuse_target(path, out)

@@ -17,6 +17,7 @@ import math
 import os
 import re
 import shutil
+import stat
 import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -54,12 +55,20 @@ def new_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     path = target_file(path)
     try:
         with _part_of(path, Path.touch) as part:
+            mode = part.stat().st_mode
             yield part
+            _let_read(part, mode)
             _sync(part)
             os.replace(part, path)
             _sync(path.parent)
     except (OSError, SafetensorError) as error:
         raise cannot_write(path, error) from error
+
+
+def _let_read(file: Path, mode: int) -> None:
+    """Whoever the person lets read new files may read this one: libraries make files that nobody else may."""
+    if os.name != "nt":
+        file.chmod(stat.S_IMODE(file.stat().st_mode | mode))
 
 
 @contextlib.contextmanager
@@ -93,6 +102,8 @@ def new_folder(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iter
         with _part_of(path, Path.mkdir) as part:
             yield part
             for file in part.rglob("*"):
+                if file.is_file():
+                    _let_read(file, part.stat().st_mode & 0o666)
                 _sync(file)
             _sync(part)
             _swap_in(part, path)

@@ -11,6 +11,7 @@ import numpy as np
 from pocketbert.errors import UserError
 from pocketbert.manifest import METRICS, SETTINGS
 from pocketbert.methods import get_method
+from pocketbert.tasks.task import Source
 from pocketbert.training.settings import Settings
 from pocketbert.values import Count, Entries, Format, held, read_object, within
 
@@ -105,6 +106,7 @@ def read_metadata(folder: Path) -> dict[str, Any]:
         if metadata["format"] > 1:
             held(metadata, Since2, "it")
             held(metadata.get("from"), str | None, "from")
+            held(metadata.get("source"), Source | None, "source")
         saved_settings(metadata)
     return metadata
 
@@ -134,6 +136,11 @@ def _hold_scores(metrics: dict[str, Any], labels: int) -> None:
         held(score, Refused if "refused" in score else Scored, f"scores, {name}")
         if "refused" not in score and [len(row) for row in score["confusion"]] != [labels] * labels:
             raise UserError(f"scores, {name}: the confusion of {labels} labels is no table of {labels} x {labels}")
+
+
+def probability_columns(labels: tuple[str, ...]) -> list[str]:
+    """What the columns of probabilities are called in a CSV: p_ and the label's own name."""
+    return [f"p_{label}" for label in labels]
 
 
 def rounded_predictions(path: Path, labels: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:

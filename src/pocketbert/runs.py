@@ -27,6 +27,7 @@ from pocketbert.methods import Method, get_method
 from pocketbert.run_files import PREDICTIONS, SEEN, read_metadata, read_metrics, rounded_predictions, saved_settings
 from pocketbert.start import Start
 from pocketbert.tasks import Split
+from pocketbert.tasks.task import Source
 from pocketbert.training.job import Fitted, Saved
 from pocketbert.training.settings import Settings, check_device
 
@@ -53,6 +54,18 @@ class Run:
     @property
     def settings(self) -> Settings:
         return saved_settings(self.metadata)
+
+    @property
+    def source(self) -> Source | None:
+        """What its task was loaded from; None: a program made it, or an older version trained the run."""
+        found = self.metadata.get("source")
+        return None if found is None else Source(**{**found, "paths": tuple(found["paths"])})
+
+    @property
+    def columns(self) -> dict[str, str | None]:
+        """Where its texts and labels were in their file: text, text2, label."""
+        source = self.source
+        return {} if source is None else {"text": source.text, "text2": source.text2, "label": source.label}
 
     def fitted(self, base: Start | None = None) -> Fitted:
         """What classifies, loaded from the folder; the model's files must be those that were written.
@@ -140,10 +153,15 @@ OWN_ENCODER = ("config.json", "encoder")  # in a run's model/: it needs no start
 
 def load_start(name: str | os.PathLike[str]) -> Start:
     """A model by name or folder; or a finished run by its folder."""
-    folder = Path(name).expanduser()
-    if (folder / SETTINGS).is_file() and (folder / "model").is_dir():
-        return load_run(folder).start()
+    if is_run(name):
+        return load_run(Path(name).expanduser()).start()
     return load_model(name)
+
+
+def is_run(name: str | os.PathLike[str]) -> bool:
+    """Is there the folder of a run?"""
+    folder = Path(name).expanduser()
+    return (folder / SETTINGS).is_file() and (folder / "model").is_dir()
 
 
 def load_run(folder: str | os.PathLike[str]) -> Run:

@@ -26,7 +26,7 @@ from pocketbert.locks import lock
 from pocketbert.manifest import CHECKPOINT, MANIFEST, METRICS, SETTINGS, write_manifest
 from pocketbert.methods import DataSize, get_method
 from pocketbert.metrics import measure
-from pocketbert.run_files import FORMAT, PREDICTIONS, SEEN, read_metadata, saved_settings
+from pocketbert.run_files import FORMAT, PREDICTIONS, SEEN, probability_columns, read_metadata, saved_settings
 from pocketbert.runs import SERIOUS, Run, load_run, load_start
 from pocketbert.start import Start, weights_fingerprint
 from pocketbert.tasks import Check, Task, check_task
@@ -196,6 +196,7 @@ def plan_run(
         "task": task.name,
         "labels": list(task.labels),
         "pair": task.pair,
+        "source": None if task.source is None else vars(task.source),
         "fingerprints": {name: task.fingerprint(name) for name in task.splits},
         "method": method,
         "model": None if start is None else start.model,
@@ -247,16 +248,19 @@ def _require_same_format(there: dict[str, Any], folder: Path) -> None:
         )
 
 
-def _completed(metadata: dict[str, Any]) -> dict[str, Any]:
-    """With the settings that were not known when it was written, at what their absence means."""
-    return {**metadata, "settings": saved_settings(metadata).to_dict()}
+def _completed(there: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
+    """With the settings that were not known when it was written, at what their absence means.
+
+    Where the texts came from does not count: equal texts are the same task, whatever their file is called.
+    """
+    return {**there, "settings": saved_settings(there).to_dict(), "source": asked["source"]}
 
 
 def _begin(folder: Path, metadata: dict[str, Any]) -> None:
     there = read_metadata(folder) if (folder / SETTINGS).is_file() else None
     if there is not None:
         _require_same_format(there, folder)
-        there = _completed(there)
+        there = _completed(there, metadata)
     begin(folder, there, metadata, f"{folder}: holds an unfinished run with other settings")
 
 
@@ -264,7 +268,7 @@ def _finished(folder: Path, metadata: dict[str, Any]) -> bool:
     """Is the run that was asked for there already? Another one in its place is refused."""
     if not (folder / MANIFEST).is_file():
         return False
-    there = _completed(load_run(folder).metadata)
+    there = _completed(load_run(folder).metadata, metadata)
     if there["format"] != FORMAT:  # what that version did not write down cannot be compared
         metadata = {name: value for name, value in metadata.items() if name in there}
         there["format"] = metadata["format"]
@@ -337,7 +341,7 @@ def write_predictions(path: Path, predicted: Predictions, labels: np.ndarray | N
     """For people: a line per text, its number, the true label where there is one, the prediction, the probabilities."""
     with new_file(path) as part, part.open("w", encoding="utf-8", newline="") as file:
         writer = RowWriter(file)
-        writer.writerow(["row", "label", "prediction", *(f"probab_{i}" for i in range(len(names)))])
+        writer.writerow(["row", "label", "prediction", *probability_columns(names)])
         for row, values in enumerate(predicted.probabilities):
             true = "" if labels is None else names[labels[row]]
             writer.writerow([row, true, names[int(values.argmax())], *(f"{value:.6f}" for value in values)])

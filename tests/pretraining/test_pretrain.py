@@ -207,19 +207,29 @@ def test_every_option_trains_and_saves_what_it_trained(changes, pooling, text_fi
 def test_a_budget_of_minutes_is_measured_once(text_file, tmp_path, cache, monkeypatch):
     module = sys.modules["pocketbert.pretraining.pretrain"]
     settings = PretrainingSettings(**TOY, minutes=1)
-    monkeypatch.setattr(module, "time_steps", lambda learner: {"seconds_per_step": 5, "seconds_per_measurement": 5})
+    monkeypatch.setattr(module, "time_steps", lambda learner: {"seconds_per_step": 5, "seconds_per_measurement": 1})
     monkeypatch.setattr(module, "write_model", lambda *a: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         pretrain(text_file, tmp_path / "out", settings, cache=cache)
     monkeypatch.undo()
     monkeypatch.setattr(module, "time_steps", lambda learner: pytest.fail("measured again"))
-    assert pretrain(text_file, tmp_path / "out", settings, cache=cache).metrics["steps"] == 8  # (60 - 4 · 5) / 5
+    assert pretrain(text_file, tmp_path / "out", settings, cache=cache).metrics["steps"] == 11  # (60 - 4 · 1) / 5
+
+
+@pytest.mark.parametrize(("seconds", "parts", "steps"), [(1.0, 4, 56), (5.0, 1, 55), (20.0, 1, 40)])
+def test_few_minutes_are_measured_less_often(text_file, tmp_path, cache, monkeypatch, seconds, parts, steps):
+    module = sys.modules["pocketbert.pretraining.pretrain"]
+    timed = {"seconds_per_step": 1, "seconds_per_measurement": seconds}
+    monkeypatch.setattr(module, "time_steps", lambda learner: timed)
+    done = pretrain(text_file, tmp_path / "out", PretrainingSettings(**TOY, minutes=1), cache=cache)
+    assert done.metrics["steps"] == steps
+    assert len((tmp_path / "out" / "curve.jsonl").read_text().splitlines()) == parts
 
 
 def test_minutes_that_would_all_be_spent_on_measuring_are_refused(text_file, tmp_path, cache, monkeypatch):
     module = sys.modules["pocketbert.pretraining.pretrain"]
-    monkeypatch.setattr(module, "time_steps", lambda learner: {"seconds_per_step": 1, "seconds_per_measurement": 10})
-    with pytest.raises(UserError, match="4 measurements.*fewer checkpoints"):
+    monkeypatch.setattr(module, "time_steps", lambda learner: {"seconds_per_step": 1, "seconds_per_measurement": 40})
+    with pytest.raises(UserError, match=r"measuring held-out text once takes 40.0 s.*--held-out"):
         pretrain(text_file, tmp_path / "out", PretrainingSettings(**TOY, minutes=1), cache=cache)
     assert not (tmp_path / "out").exists()
 

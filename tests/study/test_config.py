@@ -114,3 +114,18 @@ def test_a_study_is_never_named_into_a_folder_above(task, name):
 def test_the_library_refuses_what_the_file_would(task, arguments):
     with pytest.raises(UserError, match=f"{next(iter(arguments))}.* is not "):
         Study(None if "preset" in arguments else task, **arguments)
+
+
+@pytest.mark.parametrize("flag", ["--text", "--text2", "--label", "--encoding"])
+@pytest.mark.parametrize("where", ["config", "preset", "nothing"])
+def test_a_column_of_no_file_is_refused(tmp_path, flag, where):
+    from typer.testing import CliRunner
+
+    from pocketbert.cli import app
+
+    (tmp_path / "study.toml").write_text("tasks = ['reviews.csv']\n")
+    source = {"config": ["--config", str(tmp_path / "study.toml")], "preset": ["--preset", "utah"], "nothing": []}
+    done = CliRunner().invoke(app, ["study", *source[where], flag, "latin-1", "--dry-run"])
+    assert isinstance(done.exception, UserError), done.output
+    assert f"{flag} latin-1" in str(done.exception)
+    assert "name the file" in str(done.exception)

@@ -14,8 +14,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import pocketbert as pb
+from pocketbert.cli import app
 from pocketbert.errors import UserError
 from pocketbert.locks import lock
 from pocketbert.manifest import write_manifest
@@ -105,6 +107,42 @@ def test_the_same_command_again_repeats_nothing_and_more_seeds_only_add(done, tm
     now = {path: path.stat().st_mtime_ns for path in folder.glob("runs/*/manifest.json")}
     assert len(now) == 11
     assert all(now[path] == stamp for path, stamp in stamps.items())
+
+
+def test_another_study_in_the_same_folder_is_said_and_its_runs_are_marked_as_left_over(tmp_path):
+    path = tmp_path / "tickets.csv"
+    words = "abcdefghijklmnopqrstuvwxyz"
+    body = [f"{words[n % 26] * 5} {words[n // 3] * 4} {words[7 * n % 26] * 6}" for n in range(60)]
+    lines = [f"the {'good' if n % 2 else 'bad'} story {n},{body[n]},{'ab'[n % 2]}" for n in range(60)]
+    path.write_text("title,body,label\n" + "\n".join(lines) + "\n")
+    common = ["study", str(path), "--methods", "tfidf", "--folds", "2", "--out", str(tmp_path / "study")]
+    runner = CliRunner()
+
+    def studied(*flags):
+        done = runner.invoke(app, [*common, "--workers", "1", *flags])
+        assert done.exit_code == 0, done.output
+        return done.stderr
+
+    def listed():
+        runs = json.loads(runner.invoke(app, ["runs", str(tmp_path / "study"), "--json"]).stdout)["runs"]
+        return {name: run["in_study"] for name, run in runs.items()}
+
+    said = "holds another study"
+    assert said not in studied("--text", "title")
+    first = listed()
+    assert set(first.values()) == {True}
+    assert said not in studied("--text", "title", "--repeats", "2"), "more repeats only add runs"
+    grown = listed()
+    assert set(grown) > set(first)
+    assert set(grown.values()) == {True}
+    err = studied("--text", "body")
+    assert f"{said}, with {len(grown)} runs that this one does not have" in err
+    assert "--out" in err
+    now = listed()
+    assert {name for name, here in now.items() if not here} == set(grown)
+    assert {name for name, here in now.items() if here} == set(now) - set(grown)
+    shown = runner.invoke(app, ["runs", str(tmp_path / "study")]).stdout
+    assert shown.count("left over") == len(grown)
 
 
 def test_a_dry_run_says_what_and_how_long_and_does_nothing(tmp_path, reviews, model):

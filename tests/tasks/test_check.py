@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pocketbert.tasks import Split, Task, check_task, load_task
+from pocketbert.tokenizer import Tokenizer
+from pocketbert.vocabulary import SPECIAL_TOKENS
 
 Write = Callable[..., Path]
 
@@ -62,6 +63,34 @@ def test_what_would_spoil_a_result_is_a_warning(
     assert any(says in warning for warning in found.warnings), found.warnings
 
 
+def counted(prefix: str, counts: dict[int, int]) -> list[tuple[str, int]]:
+    return [(f"{prefix} {label} {row}", label) for label, count in counts.items() for row in range(count)]
+
+
+def test_classes_of_very_different_sizes_are_said() -> None:
+    found = check_task(make(counted("text", {0: 192, 1: 38, 2: 65, 3: 25}), names="abcd"))
+    (said,) = found.warnings
+    assert "'a' has 192 examples, 'd' 25" in said
+    assert "always saying 'a' is right in 60%" in said
+    assert check_task(make(counted("text", {0: 60, 1: 40}))).warnings == []
+
+
+def test_a_class_with_a_handful_of_scored_rows_is_said() -> None:
+    train, test = counted("text", {0: 40, 1: 40, 2: 40}), counted("other", {0: 20, 1: 17, 2: 3})
+    (said,) = check_task(make(train, test, names="abc")).warnings
+    assert said.startswith("test: few rows to score: 'c' 3")
+    (said,) = check_task(make(train, counted("other", {0: 20, 1: 17}), names="abc")).warnings
+    assert "'c' 0" in said
+
+
+def test_one_label_in_several_spellings_is_said() -> None:
+    rows = [(f"text number {row}", row % 3) for row in range(60)]
+    (said,) = check_task(Task("made", ("No", "Yes", "yes"), make(rows).splits, pair=False)).warnings
+    assert "differ in spelling alone: 'Yes' 20, 'yes' 20" in said
+    numbers = [(f"text number {row}", row % 2) for row in range(40)]
+    assert check_task(Task("made", ("-1", "1"), make(numbers).splits, pair=False)).warnings == []
+
+
 def test_real_accents_are_not_damage() -> None:
     found = check_task(make([*fine(), ("Ãlesund são ñandú café «â»", 0)]))
     assert found.splits["train"].damaged == 0
@@ -97,18 +126,12 @@ def test_a_column_that_determines_the_label_is_suspicious(write: Write) -> None:
 
 
 def test_lengths_are_tokens_when_a_tokenizer_is_given() -> None:
-    @dataclass
-    class Encoded:
-        lengths: np.ndarray
-
-    def tokenizer(texts: list[str], second_texts: list[str] | None) -> Encoded:
-        assert second_texts is None
-        return Encoded(np.array([len(text) for text in texts]))
-
-    tokens = check_task(make(fine(20)), tokenizer, max_length=13).splits["train"].tokens
+    tokenizer = Tokenizer.from_tokens([*SPECIAL_TOKENS, "text", "number", *map(str, range(10)), "##1"])
+    tokens = check_task(make(fine(12)), tokenizer, max_length=5).splits["train"].tokens
     assert tokens["unit"] == "tokens"
-    assert tokens["max"] == 14
-    assert tokens["truncated_share"] == 0.5
+    assert tokens["p50"] == 5  # [CLS] text number 7 [SEP]
+    assert tokens["max"] == 6  # [CLS] text number 1 ##1 [SEP]
+    assert tokens["truncated_share"] == round(1 / 12, 4)
 
 
 def test_checks_take_linear_time() -> None:

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import pocketbert.cli.check
+import pocketbert.cli.study
 import pocketbert.cli.tasks  # noqa: F401 - importing adds the command
 from pocketbert.cli.app import app
 from pocketbert.errors import UserError
@@ -28,6 +29,9 @@ def test_tasks_lists_every_built_in_task(no_data: Path) -> None:
     shown = run("tasks")
     assert shown.exit_code == 0
     assert "sst2-glue" in shown.stdout
+    assert shown.stdout.count("not here") == 9
+    assert len(shown.stderr.strip().splitlines()) <= 2
+    assert "--hub" in shown.stderr
 
 
 def test_check_gives_one_json_document(reviews: Path) -> None:
@@ -43,7 +47,7 @@ def test_check_gives_one_json_document(reviews: Path) -> None:
 def test_check_shows_people_a_table_and_what_was_guessed(reviews: Path) -> None:
     done = run("check", reviews)
     assert done.exit_code == 0
-    assert "0 40, 1 40" in done.stdout
+    assert "0: 40, 1: 40" in done.stdout
     assert "reading the text from 'text'" in done.stderr
 
 
@@ -68,8 +72,8 @@ def test_check_exits_2_on_a_file_that_must_be_mended(write: Write, content: str)
 
 def test_check_prints_its_report_before_it_exits_2(write: Write) -> None:
     path = write("it.csv", "text,label\n" + "".join(f"text {n},{n}\n" for n in range(60)))
-    write("dev.csv", "text,label\na,1\nb,2\n")
-    done = run("check", path, path.parent / "dev.csv", path.parent / "dev.csv", "--json")
+    others = [write(name, "text,label\na,1\nb,2\n") for name in ("dev.csv", "test.csv")]
+    done = run("check", path, *others, "--json")
     assert done.exit_code == 2
     found = json.loads(done.stdout)
     assert "60 different labels in 60 rows" in found["errors"][0]
@@ -84,3 +88,24 @@ def test_columns_are_named_on_the_command_line(write: Write) -> None:
     wrong = json.loads(run("check", path, "--text", "won", "--json").stdout)["errors"][0]
     assert "--text column 'won' not in" in wrong
     assert "'one', 'two', 'three'" in wrong
+
+
+def test_two_files_are_train_and_test(write: Write) -> None:
+    train = write("train.csv", "text,label\n" + "".join(f"text number {n},{'ab'[n % 2]}\n" for n in range(40)))
+    test = write("test.csv", "text,label\n" + "".join(f"another text {n},{'ab'[n % 2]}\n" for n in range(20)))
+    for files in ((train, test), (test, train)):
+        done = run("check", *files, "--json")
+        assert done.exit_code == 0, done.exception
+        splits = json.loads(done.stdout)["splits"]
+        assert {name: split["rows"] for name, split in splits.items()} == {"train": 36, "dev": 4, "test": 20}
+        assert "train.csv is train, test.csv is test" in done.stderr
+
+
+def test_all_missing_data_sets_are_named_at_once(no_data: Path) -> None:
+    done = run("study", "sst2", "movies", "rte", "qnli", "--dry-run")
+    assert isinstance(done.exception, UserError)
+    said = str(done.exception)
+    assert all(f"{name} (" in said for name in ("sst2", "rte", "qnli"))
+    assert "movies (" not in said
+    assert "--hub" in said
+    assert "\n" not in said

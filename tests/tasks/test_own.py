@@ -84,11 +84,11 @@ def test_three_files_are_train_dev_and_test(write: Write) -> None:
         ]
 
 
-def test_columns_can_be_named_and_pairs_only_then_are_pairs(write: Write) -> None:
+def test_columns_can_be_named_and_one_text_of_a_pair_is_said(write: Write) -> None:
     path = write("it.csv", "premise,hypothesis,label\n" + "".join(f"p {n},h {n},{'yn'[n % 2]}\n" for n in range(40)))
-    single = load_task(path)
+    single = load_task(path, text="premise")
     assert not single.pair
-    assert any("look like a pair" in sentence and "--text2 hypothesis" in sentence for sentence in single.notes)
+    assert any("only 'premise' is read" in sentence and "--text2 hypothesis" in sentence for sentence in single.notes)
     pairs = load_task(path, text="premise", text2="hypothesis")
     assert pairs.pair
     assert all(one[1:] == two[1:] for one, two in zip(pairs.train.texts, pairs.train.second_texts, strict=True))
@@ -212,8 +212,24 @@ def test_splits_that_are_missing_or_doubled_are_named(write: Write) -> None:
     write("set/train.tsv", "text\tlabel\na\t1\n")
     with pytest.raises(UserError, match=r"both train.csv and train.tsv look like train"):
         load_task(path.parent)
-    with pytest.raises(UserError, match="2 files were given"):
+    with pytest.raises(UserError, match=r"both .*test.csv and .*test.csv look like test"):
         load_task([path, path])
+    with pytest.raises(UserError, match="4 files were given"):
+        load_task([path] * 4)
+
+
+def test_names_of_files_say_which_split_they_are_whatever_their_order(write: Write) -> None:
+    paths = {
+        name: write(f"{name}.csv", f"text,label\n{name} x,a\n{name} y,b\n{name} z,a\n")
+        for name in ("train", "valid", "test")
+    }
+    task = load_task([paths["train"], paths["test"], paths["valid"]])
+    assert [split.texts[0] for split in task.splits.values()] == ["train x", "valid x", "test x"]
+    assert any("train.csv is train, valid.csv is dev, test.csv is test" in sentence for sentence in task.notes)
+    other = write("other.csv", "text,label\n" + "o x,a\no y,b\n" * 10)
+    plain = load_task([other, paths["train"]])  # only one name tells: the other file is the other split
+    assert plain.train.texts[0] == "train x"
+    assert len(plain.test) == 20
 
 
 def test_pairs_in_train_and_single_texts_in_test_do_not_mix(write: Write) -> None:

@@ -63,7 +63,7 @@ def test_predict_keeps_columns_and_order_and_adds_its_own(run, tmp_path):
     assert sum(done["predicted"].values()) == 60
     with (tmp_path / "out.csv").open(newline="", encoding="utf-8") as file:
         written = list(csv.reader(file))
-    assert written[0] == ["id", "text", "note", "prediction", "probab_0", "probab_1"]
+    assert written[0] == ["id", "text", "note", "prediction", "p_no", "p_yes"]
     assert [row[:3] for row in written[1:]] == [[str(cell) for cell in row] for row in rows[1:]]
     expected = run.fitted().probabilities(task.test.texts)
     np.testing.assert_allclose([[float(v) for v in row[4:]] for row in written[1:]], expected, atol=1e-6)

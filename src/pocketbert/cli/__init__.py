@@ -26,6 +26,8 @@ from pocketbert.cli.app import app
 from pocketbert.cli.output import asks_for_json, one_document, open_streams, print_json, say_error, speaks
 from pocketbert.errors import UserError
 
+INTERRUPTED = 130  # what a shell says of a program that Ctrl-C ended
+RESUMES = ("train", "study", "pretrain")  # the commands that go on where they were stopped
 CLOSED_PIPE = 141  # what a shell says of a program that a closed pipe ended
 
 
@@ -57,8 +59,7 @@ def _run(as_json: bool) -> int:
     try:
         code = app(standalone_mode=False)
     except KeyboardInterrupt:
-        print("\nstopped", file=sys.stderr)
-        return 130
+        code = INTERRUPTED
     except BrokenPipeError:
         raise
     except SystemExit as ended:
@@ -67,7 +68,17 @@ def _run(as_json: bool) -> int:
         raise
     except Exception as error:
         return _failed(error, as_json)
+    if code == INTERRUPTED:  # what the parser makes of Ctrl-C
+        _say_stopped(as_json)
     return code if isinstance(code, int) else 0
+
+
+def _say_stopped(as_json: bool) -> None:
+    command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+    message = "Stopped; the same command goes on." if command in RESUMES else "Stopped."
+    print(f"\n{message}", file=sys.stderr)
+    if as_json:
+        print_json({"error": message})
 
 
 def _failed(error: Exception, as_json: bool) -> int:

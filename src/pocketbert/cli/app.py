@@ -28,7 +28,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _main(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+        bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="Print the version and stop.")
     ] = False,
 ) -> None:
     """Options that come before the command."""

@@ -8,7 +8,7 @@ import typer
 from pocketbert.errors import UserError
 from pocketbert.paths import is_standard_output
 
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run, or of a study.")]
 Text = Annotated[str | None, typer.Option(help="Column of the text.")]
 Text2 = Annotated[str | None, typer.Option(help="Column of the second text, for pairs.")]
 Label = Annotated[str | None, typer.Option(help="Column of the label.")]

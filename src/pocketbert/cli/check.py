@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 def check(
     source: Annotated[
         list[str],
-        typer.Argument(metavar="TASK|FILE…", help="A built-in task, a file, a folder, or three files: train dev test."),
+        typer.Argument(
+            metavar="TASK|FILE…", help="A built-in task, a file, a folder, or files: train test, train dev test."
+        ),
     ],
     text: Text = None,
     text2: Text2 = None,
@@ -86,7 +88,7 @@ def _tokenizer(model: str | None) -> Any:
 def _show(found: "Check") -> None:
     rows = []
     for name, split in found.splits.items():
-        balance = listed(f"{label} {count:,}" for label, count in split.balance.items())
+        balance = listed(f"{label}: {count:,}" for label, count in split.balance.items())
         length = split.tokens
         rows.append(
             [

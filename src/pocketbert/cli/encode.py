@@ -9,15 +9,21 @@ from pocketbert.cli.app import Json, app
 from pocketbert.cli.arguments import Encoding, Text, Threads, output_path
 from pocketbert.cli.output import print_json, say
 from pocketbert.cli.progress import row_progress
+from pocketbert.errors import UserError
 
 
 @app.command()
 def encode(
-    file: Annotated[Path, typer.Argument(help="A file of texts.")],
+    places: Annotated[
+        list[Path],
+        typer.Argument(metavar="[RUN] FILE", help="A file of texts; before it, a run or a study, instead of --model."),
+    ],
     out: Annotated[
         Path | None, typer.Option(help="A .npy file; default: NAME.vectors.npy here; - is standard output.")
     ] = None,
-    model: Annotated[str | None, typer.Option(help="A name from `pocketbert models`, a folder, a Hub name.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="A name from `pocketbert models`, a folder, a run, a Hub name.")
+    ] = None,
     text: Text = None,
     pooling: Annotated[str | None, typer.Option(help="pooler, cls or mean; default: the model's own.")] = None,
     max_length: Annotated[int, typer.Option(min=2, help="Tokens per text.")] = 128,
@@ -25,9 +31,18 @@ def encode(
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:
-    """One vector per text, into a .npy file (numpy.load reads it)."""
-    from pocketbert.embed import encode_file
+    """One vector per text, into a .npy file (numpy.load reads it).
 
+    RUN is the folder of a run, or of a study, whose recommended model is then used.
+    """
+    from pocketbert.embed import encode_file
+    from pocketbert.study.final import recommended_run
+
+    *run, file = places
+    if len(run) > 1 or (run and model is not None):
+        raise UserError(f"{places[1]}: one file of texts is encoded, by one model: pocketbert encode [RUN] FILE")
+    if run or (model is not None and (Path(model) / "study.json").is_file()):
+        model = str(recommended_run(run[0] if run else Path(str(model))).folder)
     target = output_path(out, file, ".vectors.npy", as_json)
     with row_progress("encoded") as tick:
         done = encode_file(

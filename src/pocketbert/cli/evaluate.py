@@ -7,13 +7,18 @@ import typer
 from pocketbert.cli.app import Json, app
 from pocketbert.cli.arguments import Encoding, Hub, Label, LabelsAreReal, RunFolder, Text, Text2, Threads
 from pocketbert.cli.output import print_json, print_table, say
-from pocketbert.cli.train import SCORES, score_row
+from pocketbert.cli.train import SCORES, print_confusion, score_row
 
 
 @app.command()
 def evaluate(
     run: RunFolder,
-    source: Annotated[str, typer.Argument(metavar="TASK[:SPLIT]|FILE", help="sst2:test, or a file with labels.")],
+    source: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[TASK[:SPLIT]|FILE]", help="sst2:test, or a file with labels. Default: the run's own test split."
+        ),
+    ] = None,
     text: Text = None,
     text2: Text2 = None,
     label: Label = None,
@@ -26,7 +31,10 @@ def evaluate(
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:
-    """Score a finished run on a labelled split or file that it did not learn from."""
+    """Score a finished run on a labelled split or file that it did not learn from.
+
+    RUN is the folder of a run, or of a study, whose recommended model is then used.
+    """
     from pocketbert.evaluate import evaluate_run
     from pocketbert.study.final import recommended_run
 
@@ -47,3 +55,4 @@ def evaluate(
         print_json(scores)
     else:
         print_table(SCORES, [score_row(scores["data"], scores)])
+        print_confusion(scores["labels"], scores["confusion"])

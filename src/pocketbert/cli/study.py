@@ -72,15 +72,19 @@ def study(
     The same command again goes on where it stopped; finished runs are never repeated.
     """
     from pocketbert.study import Study, from_config
+    from pocketbert.study.store import Store
     from pocketbert.study.study import parse_workers
-    from pocketbert.tasks import load_task
+    from pocketbert.tasks.load import load_tasks
 
     parse_workers(workers)
     if preset and told:
         raise UserError(f"preset {preset} has its own settings; leave --{next(iter(told)).replace('_', '-')} out")
-    columns: dict[str, Any] = {"text": text, "text2": text2, "label": label, "hub": hub, "encoding": encoding}
+    columns: dict[str, Any] = {"text": text, "text2": text2, "label": label, "encoding": encoding}
+    for name, value in columns.items():
+        if not sources and value not in (None, "utf-8"):
+            raise UserError(f"--{name} {value}: of which file? It is for files given here; name the file, too")
     arguments: dict[str, Any] = {
-        "tasks": [load_task(source, **columns) for source in sources] if sources else None,
+        "tasks": load_tasks(sources, hub=hub, **columns) if sources else None,
         "models": _listed(models, "--models"),
         "methods": _listed(methods, "--methods"),
         "minutes": minutes,
@@ -103,7 +107,8 @@ def study(
     else:
         made = Study(**{name: value for name, value in arguments.items() if value is not None}, settings=told)
     plan = made.plan(workers, say=say)
-    for message in _messages(made, plan):
+    replaced = Store(made.folder).replaced_study(plan.runs)
+    for message in [*_messages(made, plan), *([f"warning: {replaced}"] if replaced else [])]:
         say(message)
     if dry_run:
         _show_plan(made, plan, workers, as_json)
@@ -124,26 +129,32 @@ def runs(
     folder: Annotated[Path, typer.Argument(help="The folder of a study.")],
     as_json: Json = False,
 ) -> None:
-    """List the finished runs in a study's folder, and those that were damaged since."""
+    """List the finished runs in a study's folder: those of the present study, left over ones, and damaged ones."""
     from pocketbert.study.store import Store
 
     store = Store(folder)
     if not store.runs.is_dir():
         raise UserError(f"{folder}: no study of pocketbert (it has no folder runs)")
-    entries = store.index()
+    entries, studied = store.index(), store.in_study()
     if as_json:
-        print_json({"folder": str(folder), "runs": entries})
+        marked = {
+            name: {**it, "in_study": None if studied is None else name in studied} for name, it in entries.items()
+        }
+        print_json({"folder": str(folder), "runs": marked})
         return
     table = []
     for name, entry in entries.items():
         if "damaged" in entry:
-            table.append([name, "", "", "", "", "damaged"])
+            table.append([name, "", "", "", "", "damaged", ""])
             say(f"damaged: {entry['damaged']}; remove the folder {store.runs / name}, and run the study again")
             continue
         scored = [entry["scores"].get(split, {}).get("accuracy") for split in ("test", "dev")]
         accuracy = next((f"{100 * score:.1f}" for score in scored if score is not None), "not scored")
-        table.append([name, entry["task"], entry["method"], entry["model"] or "", entry["seed"], accuracy])
-    print_table(["folder", "task", "method", "model", "seed", "accuracy %"], table)
+        belongs = "" if studied is None else "yes" if name in studied else "left over"
+        table.append([name, entry["task"], entry["method"], entry["model"] or "", entry["seed"], accuracy, belongs])
+    print_table(["folder", "task", "method", "model", "seed", "accuracy %", "in the study"], table)
+    if studied is not None and set(entries) - studied:
+        say("Left over: of an earlier study in this folder; the present results do not count them.")
 
 
 def _counts(given: str | None, flag: str) -> "int | dict[str, int] | None":

@@ -17,10 +17,9 @@ def tasks(as_json: Json = False) -> None:
         return
     columns = ["name", "train", "dev", "test", "labels", "licence", "what it is"]
     print_table(columns, [_row(task) for task in listed])
-    say("A star marks a split without real labels: it is never scored. – means that the data are not here.")
-    for task in listed:
-        if "error" in task:
-            say(f"{task['name']}: {task['error']}")
+    say("A star marks a split without real labels: it is never scored.")
+    if any("error" in task for task in listed):
+        say("To get what is not here, add --hub to the command that uses it; `pocketbert check NAME` says which files.")
 
 
 def _row(task: dict[str, Any]) -> list[str]:
@@ -28,5 +27,7 @@ def _row(task: dict[str, Any]) -> list[str]:
         split = task["splits"].get(name)
         return "–" if split is None else f"{split['rows']:,}" + ("" if split["labelled"] else "*")
 
+    if "error" in task:
+        return [task["name"], "not here", "", "", ", ".join(task["labels"]), task["licence"], task["description"]]
     labels = ", ".join(task["labels"])
     return [task["name"], rows("train"), rows("dev"), rows("test"), labels, task["licence"], task["description"]]

@@ -1,5 +1,6 @@
 """`pocketbert train`: one run, from labelled texts to a folder."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +23,8 @@ def train(
     told: dict[str, Any],
     model: Annotated[str | None, typer.Option(help="A name from `pocketbert models`, a folder, a Hub name.")] = None,
     start: Annotated[
-        str | None, typer.Option("--from", metavar="RUN", help="A finished run to start from, instead of a model.")
+        str | None,
+        typer.Option("--from", metavar="RUN", help="A finished run, or a study, to start from, instead of a model."),
     ] = None,
     method: Annotated[str, typer.Option(help="A name from `pocketbert methods`.")] = DEFAULT,
     text: Text = None,
@@ -39,7 +41,7 @@ def train(
 ) -> None:
     """Train one model on one task. Dev chooses the rate and the epoch; the test split is scored once."""
     from pocketbert.methods import get_method
-    from pocketbert.runs import load_run
+    from pocketbert.study.final import recommended_run
     from pocketbert.tasks import load_task
     from pocketbert.train import train_run
     from pocketbert.training.machine import keep_freed_memory
@@ -60,7 +62,7 @@ def train(
     )
     for message in task.notes:
         say(message)
-    began = None if start is None else load_run(start).start()
+    began = None if start is None else recommended_run(Path(start)).start()
     with training_progress() as report:
         run = train_run(
             task,
@@ -93,7 +95,31 @@ def _show(folder: Path, metadata: dict[str, Any], metrics: dict[str, Any]) -> No
     print_table(
         SCORES, rows, title=f"{metadata['task']}: {metadata['method']}{model}, seed {metadata['settings']['seed']}"
     )
+    scored = [name for name in ("test", "dev") if "confusion" in metrics["scores"].get(name, {})]
+    if scored:
+        print_confusion(metadata["labels"], metrics["scores"][scored[0]]["confusion"], split=scored[0])
     say(f"run: {folder}")
+
+
+MOST_IN_A_MATRIX = 10  # labels; of more, the commonest confusions are listed
+
+
+def print_confusion(labels: Sequence[str], matrix: Sequence[Sequence[int]], *, split: str | None = None) -> None:
+    """Which label was taken for which: true ones below each other, predicted ones side by side."""
+    where = f", {split}" if split else ""
+    if len(labels) <= MOST_IN_A_MATRIX:
+        rows = [[label, *counts, sum(counts)] for label, counts in zip(labels, matrix, strict=True)]
+        print_table(["true label", *(f"as {label}" for label in labels), "rows"], rows, title=f"Predicted{where}")
+        return
+    wrong = [
+        (count, true, predicted)
+        for true, counts in zip(labels, matrix, strict=True)
+        for predicted, count in zip(labels, counts, strict=True)
+        if count and predicted != true
+    ]
+    commonest = sorted(wrong, key=lambda one: -one[0])[:MOST_IN_A_MATRIX]
+    rows = [[true, predicted, count] for count, true, predicted in commonest]
+    print_table(["true label", "predicted", "rows"], rows, title=f"The commonest confusions{where}")
 
 
 SCORES = ["split", "rows", "accuracy %", "95 % interval", "macro-F1 %", "MCC", "calibration error %"]

@@ -9,7 +9,7 @@ import json
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from pocketbert.training.loop import Outcome, Report, train
 from pocketbert.training.machine import computing
 from pocketbert.values import read_object
 
+MEASURING = 0.1  # of the minutes, at most, are spent on measuring held-out text
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
@@ -167,16 +168,16 @@ def _prepare(job: PretrainingJob) -> Prepared:
     return prepared
 
 
-def _budget(job: PretrainingJob, prepared: Prepared) -> int:
-    """The budget in steps. Minutes depend on the clock, so the measurement is made once and kept in the folder."""
+def _budget(job: PretrainingJob, prepared: Prepared) -> tuple[int, int]:
+    """The budget in steps, and its parts. Minutes depend on the clock, so they are measured once, and kept."""
     settings, group = job.settings, job.group
     if settings.steps is not None:
-        return settings.steps
+        return settings.steps, settings.checkpoints
     path = job.folder / BUDGET
     known: dict[str, Any] = read_object(path, Budget) if group.first and path.is_file() else {}
     steps = int(group.agree(float(known.get("steps", 0))))
     if steps:
-        return steps
+        return steps, int(group.agree(float(known.get("checkpoints", settings.checkpoints))))
     if settings.tokens is not None:
         known["tokens_per_step"] = prepared.tokens_per_step()
         steps = round(settings.tokens / known["tokens_per_step"])
@@ -184,18 +185,21 @@ def _budget(job: PretrainingJob, prepared: Prepared) -> int:
         assert settings.minutes is not None
         job.tell("measuring how long a step takes")
         known = dict(time_steps(_learner(job, prepared, steps=1_000)))
-        left = settings.minutes * 60 - settings.checkpoints * known["seconds_per_measurement"]
-        if left < settings.minutes * 30:
-            each = known["seconds_per_measurement"]
+        whole, each = settings.minutes * 60, known["seconds_per_measurement"]
+        if each > whole / 2:
             raise UserError(
-                f"minutes: {settings.checkpoints} measurements of held-out text of {each:.1f} s each would take more "
-                f"than half of them; use fewer checkpoints, or more minutes"
+                f"minutes: measuring held-out text once takes {each:.1f} s, more than half of them; give more minutes, "
+                "or hold out less text (--held-out)"
             )
-        steps = int(left / known["seconds_per_step"])
+        fit = max(1, min(settings.checkpoints, int(whole * MEASURING / each)))
+        if fit < settings.checkpoints:
+            job.tell(f"measuring takes {each:.1f} s: {fit} times instead of {settings.checkpoints}")
+            known["checkpoints"] = fit
+        steps = int((whole - fit * each) / known["seconds_per_step"])
     steps = int(group.agree(float(max(1, steps))))
     if group.first:
         write_json(path, {**known, "steps": steps})
-    return steps
+    return steps, int(group.agree(float(known.get("checkpoints", settings.checkpoints))))
 
 
 def _learner(job: PretrainingJob, prepared: Prepared, steps: int) -> PretrainingLearner:
@@ -206,7 +210,9 @@ def _learner(job: PretrainingJob, prepared: Prepared, steps: int) -> Pretraining
 
 
 def _train(job: PretrainingJob, prepared: Prepared) -> Outcome:
-    settings, steps = job.settings, _budget(job, prepared)
+    steps, checkpoints = _budget(job, prepared)
+    settings = replace(job.settings, checkpoints=checkpoints)
+    job = replace(job, settings=settings)
     config = settings.shape(len(prepared.corpus.tokenizer))
     there = job.checkpoint.stat().st_size if job.checkpoint.is_file() else 0
     if there != int(job.group.agree(float(there))):

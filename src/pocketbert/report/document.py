@@ -302,6 +302,7 @@ class LearningCurve:
     low: float | None
     high: float | None
     sentence: str
+    folders: tuple[str, ...] = ()  # of the runs on fewer rows
 
 
 @dataclass(frozen=True)

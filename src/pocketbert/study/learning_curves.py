@@ -38,6 +38,7 @@ def learning_curve(plan: Plan, store: Store, scored: ScoredRow, metric: str) -> 
         low=None if doubled is None else doubled.low,
         high=None if doubled is None else doubled.high,
         sentence=_sentence(scored.row.name, doubled),
+        folders=tuple(run.folder for one in known for run in one.runs),
     )
 
 

@@ -12,7 +12,7 @@ from pocketbert.study.plan import Plan, PlannedRun
 from pocketbert.study.store import Store
 from pocketbert.tasks import Split, Task
 from pocketbert.tasks.folds import Folds, Part, with_share
-from pocketbert.tasks.task import Derived
+from pocketbert.tasks.task import Derived, Source
 from pocketbert.tokenizer import Encoded
 
 ARRAYS = ("ids", "starts", "second_starts", "cut")  # of an Encoded
@@ -22,7 +22,8 @@ def task_to_json(plan: Plan, name: str) -> dict[str, Any]:
     """What runs need of a task, and of its folds where it is cut into such."""
     task, folds = plan.tasks[name], plan.folds.get(name)
     splits = {name: _split_to_json(split) for name, split in task.splits.items()}
-    content = {"name": task.name, "labels": list(task.labels), "pair": task.pair, "splits": splits}
+    source = None if task.source is None else vars(task.source)
+    content = {"name": task.name, "labels": list(task.labels), "pair": task.pair, "splits": splits, "source": source}
     if folds is None:
         return {**content, "folds": None}
     assignments = [_pack(assignment) for assignment in folds.assignments]
@@ -31,7 +32,8 @@ def task_to_json(plan: Plan, name: str) -> dict[str, Any]:
 
 def task_from_json(content: dict[str, Any]) -> Task | Folds:
     splits = {name: _split_from_json(split) for name, split in content["splits"].items()}
-    task = Task(content["name"], tuple(content["labels"]), splits, content["pair"])
+    source = None if content["source"] is None else Source(**content["source"])
+    task = Task(content["name"], tuple(content["labels"]), splits, content["pair"], source=source)
     folds = content["folds"]
     if folds is None:
         return task

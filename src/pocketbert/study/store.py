@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -19,12 +20,13 @@ from pocketbert.errors import UserError
 from pocketbert.files import remove_leftovers, write_json
 from pocketbert.locks import LOCK, lock
 from pocketbert.manifest import CHECKPOINT, MANIFEST, METRICS, SETTINGS
+from pocketbert.report.document import read_document
 from pocketbert.runs import Run, load_run
 from pocketbert.study.plan import PlannedRun
 from pocketbert.training.settings import Settings
 from pocketbert.values import Format, read_object
 
-INDEX = "index.json"
+INDEX, STUDY = "index.json", "study.json"
 
 
 class Index(TypedDict):
@@ -100,6 +102,26 @@ class Store:
         if entries != known:
             write_json(path, {"format": 1, "runs": entries})
         return entries
+
+    def in_study(self) -> set[str] | None:
+        """The folders of the runs that the present study.json is about; None: there is none that can be read."""
+        try:
+            document = read_document(self.folder / STUDY)
+        except UserError:
+            return None
+        return {folder for each in (*document.rows, *document.learning_curves) for folder in each.folders}
+
+    def replaced_study(self, runs: Iterable[PlannedRun]) -> str | None:
+        """What to say before the results of another study are replaced. A study that only grows replaces nothing."""
+        lost = (self.in_study() or set()) - {run.folder for run in runs}
+        if not lost:
+            return None
+        again = read_document(self.folder / STUDY).again
+        return (
+            f"{self.folder} holds another study, with {len(lost)} runs that this one does not have: its report, tables "
+            f"and final model will be replaced. Its runs stay: its own command{f' ({again})' if again else ''} brings "
+            "all of it back. To keep both, name another folder with --out"
+        )
 
     def tidy(self) -> None:
         """After the last run: locks and checkpoints of finished runs go, and folders that never began."""

@@ -29,6 +29,7 @@ from pocketbert.study.store import Store
 from pocketbert.study.timing import measure, unknown, with_timings
 from pocketbert.tasks import Task, load_task
 from pocketbert.tasks.folds import FOLDS
+from pocketbert.tasks.registry import require_data
 from pocketbert.tasks.split import sample
 from pocketbert.training.settings import usable_cores
 from pocketbert.values import Between, OneOf, field_names, held, known_keys, shown, within
@@ -298,6 +299,8 @@ def _load(tasks: Any, rows: int | None, hub: bool) -> tuple[dict[str, Task], dic
     held(rows, Rows | None, "rows")
     loaded: dict[str, Task] = {}
     called: dict[str, str] = {}
+    if not hub:
+        require_data(one for one in given if isinstance(one, str))
     for one in given:
         task = one if isinstance(one, Task) else load_task(one, hub=hub)
         if task.name in loaded:

@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 
 from pocketbert.errors import listed, quote
+from pocketbert.tasks.language import language_fit
 from pocketbert.tasks.task import ALL, Split, Task
+from pocketbert.tasks.texts import is_blank
 from pocketbert.tokenizer import Tokenizer, spans
 
 # UTF-8 read as Latin-1 or Windows text: Ã or Â and a sign of the upper half; or a character that was already lost.
 DAMAGE = re.compile("[ÃÂ][\u0080-\u00bf]|â€[\u0080-\u00ff™œ˜]|\ufffd|ï»¿")
-MANY_TIMES = 10  # a class this many times larger than another is said aloud
+MANY_TIMES = 3  # a class this many times larger than another is said aloud
+FEW_SCORED = 10  # rows of a class: with fewer, the score of the class is mostly chance
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,9 @@ def check_task(task: Task, tokenizer: Tokenizer | None = None, max_length: int =
     for name, seen in splits.items():
         _warn(name, seen, max_length, errors, warnings)
     _balance(splits, errors, warnings)
+    _scored(task, splits, warnings)
+    if tokenizer is not None:
+        _language(task, tokenizer, warnings)
     _between(task, hashes, warnings)
     return Check(task.name, splits, errors, warnings, list(task.notes), list(task.labels))
 
@@ -114,7 +120,7 @@ def _look(split: Split, labels: tuple[str, ...], hashes: np.ndarray, tokens: dic
         reason=split.reason,
         balance={} if split.labels is None else {name: int(n) for name, n in zip(labels, counts, strict=True)},
         tokens=tokens,
-        empty=sum(any(not text.strip() for text in row) for row in zip(*texts, strict=True)),
+        empty=sum(any(map(is_blank, row)) for row in zip(*texts, strict=True)),
         duplicates=len(hashes) - len(np.unique(hashes)),
         damaged=sum(any(DAMAGE.search(text) for text in row) for row in zip(*texts, strict=True)),
     )
@@ -170,6 +176,13 @@ def _balance(splits: dict[str, SplitCheck], errors: list[str], warnings: list[st
             "number to predict? Name the right one with --label"
         )
         return
+    spelt: dict[str, list[str]] = {}
+    for label in present:
+        spelt.setdefault(_without_spelling(label), []).append(label)
+    for labels in spelt.values():
+        if len(labels) > 1:
+            counts = listed(f"{quote(label)} {present[label]:,}" for label in labels)
+            warnings.append(f"train: labels that differ in spelling alone: {counts}; if they are one, spell them alike")
     too_few = ("no example: they will never be predicted", "one example: too few to learn from")
     for count, what in enumerate(too_few):
         few = [label for label, n in train.balance.items() if n == count]
@@ -182,6 +195,39 @@ def _balance(splits: dict[str, SplitCheck], errors: list[str], warnings: list[st
         warnings.append(
             f"train: {quote(largest)} has {present[largest]:,} examples, {quote(smallest)} {present[smallest]:,}: "
             f"always saying {quote(largest)} is right in {share:.0%}; look at each class's score, and at class weights"
+        )
+
+
+def _without_spelling(label: str) -> str:
+    """Words alone: what is no word, as -1 and 1 or + and -, differs by its signs."""
+    return re.sub(r"[\s_-]+", "", label.casefold()) if any(map(str.isalpha, label)) else label
+
+
+def _scored(task: Task, splits: dict[str, SplitCheck], warnings: list[str]) -> None:
+    """Classes of which there are too few rows to say how well they are found."""
+    scored = splits.get(task.scored_name)
+    if scored is None or not scored.labelled or not scored.rows:
+        return
+    few = {label: count for label, count in scored.balance.items() if count < FEW_SCORED}
+    if few:
+        counts = listed(f"{quote(label)} {count}" for label, count in few.items())
+        warnings.append(
+            f"{task.scored_name}: few rows to score: {counts}; how well these labels are found is mostly chance"
+        )
+
+
+def _language(task: Task, tokenizer: Tokenizer, warnings: list[str]) -> None:
+    """Texts that the model's vocabulary does not know."""
+    name = "train" if "train" in task.splits else ALL
+    if name not in task.splits:
+        return
+    fit = language_fit(task.splits[name], tokenizer)
+    if fit.is_foreign:
+        many = f"in {fit.foreign:.0%} of the texts most words" if fit.foreign else f"{fit.broken:.0%} of the words"
+        warnings.append(
+            f"{name}: {many} are not in the model's vocabulary, and fall into tiny pieces: is it another language? "
+            "Name a model that knows it, such as a multilingual BERT of the Hub (--model; in a study --models), or "
+            "learn from these texts alone: method scratch, or tfidf"
         )
 
 

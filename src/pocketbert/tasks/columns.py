@@ -1,6 +1,8 @@
 """Which columns hold the text and the label: named by the person, or guessed and said aloud."""
 
-from collections.abc import Sequence
+import re
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,18 +19,18 @@ LABEL_NAMES = (
     *("label", "labels", "class", "category", "target", "gold_label", "sentiment", "entailment_label"),
     *("intent", "topic", "rating", "stars", "y"),
 )
-SECOND_NAMES = {
-    "sentence1": "sentence2",
-    "text1": "text2",
-    "sentence_a": "sentence_b",
-    "text_a": "text_b",
-    "premise": "hypothesis",
-    "question": "sentence",
-    "question1": "question2",
-    "text": "text2",
-    "sentence": "question",
-}
+# Names that everyone gives to the two texts of a pair, as `_plain` writes them.
+NUMBERED = ("text", "sentence", "sent", "question", "phrase", "string", "statement", "document", "passage", "s", "q")
+PAIRS = (
+    ("premise", "hypothesis"),
+    *((f"{word}{one}", f"{word}{two}") for word in NUMBERED for one, two in ("12", "ab")),
+    *(("#1string", "#2string"), ("question", "sentence"), ("question", "answer"), ("question", "passage")),
+    *(("question", "context"), ("query", "passage"), ("query", "document"), ("claim", "evidence")),
+    *(("text", "text2"), ("sentence", "sentence2"), ("context", "response")),
+)
 SAMPLE = 1000  # rows, from which columns are guessed
+WORDS_OF_A_TEXT = 4  # on average: names of people, places and things have fewer
+LETTERS_OF_A_TEXT = 8  # on average, in scripts without spaces
 
 
 @dataclass(frozen=True)
@@ -64,35 +66,73 @@ def choose_columns(rows: Rows, text: str | None, second: str | None, label: str 
     if not sample:
         raise UserError(f"{rows.path}: there are no rows below the header ({listed(rows.columns)})")
     free = [column for column in rows.columns if column not in given]
-    guessed = []
+    guessed_texts, guessed_label = "", ""
+    pair = None if text or second else _pair_by_name(free, label, sample)
+    if pair is not None:
+        text, second = pair
+        free = [column for column in free if column not in pair]
+        guessed_texts = f"pairs from {quote(text)} and {quote(second)}"
     # Names first, for both: a column named text is never taken for the label because its values repeat.
     for by_name in (True, False):
         if label is None:
             label = _by_name(free, LABEL_NAMES) if by_name else _by_content(free, sample, _label_like)
             if label is not None:
                 free.remove(label)
-                guessed.append(f"the label from {quote(label)}")
+                guessed_label = f"the label from {quote(label)}"
         if text is None:
-            text = _by_name(free, TEXT_NAMES) if by_name else _by_content(free, sample, _text_like)
+            text = _text_by_name(free, sample) if by_name else _text_by_content(free, sample)
             if text is not None:
                 free.remove(text)
-                guessed.append(f"the text from {quote(text)}")
+                guessed_texts = f"the text from {quote(text)}"
+    # A person who names the text has chosen; else a second column of texts is a question, never a guess.
+    if pair is None and (guessed_texts or text is None):
+        texts = [column for column in rows.columns if column == text or (column in free and _is_text(column, sample))]
+        if len(texts) > 1:
+            raise UserError(_which_texts(rows, texts))
     if text is None or label is None:
         raise UserError(_cannot_guess(rows, "label" if label is None else "text"))
 
     notes = []
     unread = [column for column in rows.columns if column not in (text, second, label)]
-    if guessed:
+    if guessed_texts or guessed_label:
         rest = f"; not read: {listed(unread, quoted=True)}" if unread else ""
-        what = " and ".join(sorted(guessed, reverse=True))
-        notes.append(f"{rows.path.name}: reading {what}{rest} (name others with --text, --label)")
-    partner = _by_name(unread, (SECOND_NAMES.get(text.lower(), ""),))
-    if second is None and partner is not None:
-        notes.append(
-            f"{rows.path.name}: {text!r} and {partner!r} look like a pair; only {text!r} is read. "
-            f"For pairs say --text {text} --text2 {partner}"
-        )
+        what = " and ".join(filter(None, (guessed_texts, guessed_label)))
+        others = f"one text alone: --text {shlex.quote(text)}" if pair else "name others with --text, --label"
+        notes.append(f"{rows.path.name}: reading {what}{rest} ({others})")
+    if second is None and (partner := _partner(text, unread)) is not None:
+        notes.append(f"{rows.path.name}: only {quote(text)} is read; for pairs add --text2 {shlex.quote(partner)}")
     return Columns(text, second, label, tuple(notes))
+
+
+def _pair_by_name(columns: Sequence[str], label: str | None, sample: Sequence[Record]) -> tuple[str, str] | None:
+    """The columns of a pair, if they have such names and hold words."""
+    label = label or _by_name(columns, LABEL_NAMES)
+    found = known_pairs([column for column in columns if column != label])
+    return next((pair for pair in found if all(_wordy(column, sample) for column in pair)), None)
+
+
+def known_pairs(columns: Sequence[str]) -> list[tuple[str, str]]:
+    """Columns that everyone names so when they are the two texts of a pair, the first text first."""
+    named = {_plain(column): column for column in reversed(columns)}
+    return [(named[one], named[two]) for one, two in PAIRS if one in named and two in named]
+
+
+def _partner(text: str, columns: Sequence[str]) -> str | None:
+    """The column that is known to be the other text of a pair."""
+    return next((two for one, two in known_pairs([text, *columns]) if one == text), None)
+
+
+def _plain(name: str) -> str:
+    """Sentence_A, "sentence a" and sentenceA are one name."""
+    return re.sub(r"[\s_-]+", "", name).lower()
+
+
+def _which_texts(rows: Rows, texts: Sequence[str]) -> str:
+    one, two = (shlex.quote(column) for column in texts[:2])
+    return (
+        f"{rows.path}: {len(texts)} columns hold texts: {listed(texts, quoted=True)}. To read one of them, say "
+        f"--text {one} or --text {two}; to read both as a pair, --text {one} --text2 {two}"
+    )
 
 
 def _cannot_guess(rows: Rows, what: str) -> str:
@@ -106,18 +146,54 @@ def _cannot_guess(rows: Rows, what: str) -> str:
 
 
 def _by_name(columns: Sequence[str], names: Sequence[str]) -> str | None:
-    lower = {column.lower(): column for column in reversed(columns)}
-    return next((lower[name] for name in names if name in lower), None)
+    lower = {_plain(column): column for column in reversed(columns)}
+    return next((lower[name] for name in map(_plain, names) if name in lower), None)
+
+
+def _text_by_name(columns: Sequence[str], sample: Sequence[Record]) -> str | None:
+    """The first known name; one whose values have letters before one that has numbers."""
+    wordy = [column for column in columns if _wordy(column, sample)]
+    return _by_name(wordy, TEXT_NAMES) or _by_name(columns, TEXT_NAMES)
+
+
+def _values(column: str, sample: Sequence[Record]) -> list[str]:
+    return [label_text(row.get(column)) or "" for row in sample]
+
+
+def _wordy(column: str, sample: Sequence[Record]) -> bool:
+    """Does it hold words, not numbers?"""
+    return any(letter.isalpha() for value in _values(column, sample) for letter in value)
+
+
+def _is_text(column: str, sample: Sequence[Record]) -> bool:
+    return _free_text(_values(column, sample))
+
+
+def _text_by_content(columns: Sequence[str], sample: Sequence[Record]) -> str | None:
+    """The one column of several words; of more than one, the one of sentences: names and dates have words, too."""
+    return _by_content(columns, sample, _text_like) or _by_content(columns, sample, _free_text)
 
 
 def _by_content(columns: Sequence[str], sample: Sequence[Record], fits: Any) -> str | None:
     """The one column whose values fit; None when none or several do."""
-    found = [column for column in columns if fits([label_text(row.get(column)) or "" for row in sample])]
+    found = [column for column in columns if fits(_values(column, sample))]
     return found[0] if len(found) == 1 else None
 
 
 def _text_like(values: Sequence[str]) -> bool:
     return sum(len(value.split()) for value in values) >= 2 * len(values)
+
+
+def _free_text(values: Sequence[str]) -> bool:
+    """Sentences, nearly every time others: no identifier, date, category or name of somebody, and not mostly empty."""
+    given = [value for value in values if value.strip()]
+    if len(given) <= len(values) / 2 or len(set(given)) <= len(given) / 2:
+        return False
+    letters = sum(sum(map(str.isalpha, value)) for value in given)
+    signs = sum(len(value) - value.count(" ") for value in given)
+    spaced = sum(len(value.split()) for value in given) >= WORDS_OF_A_TEXT * len(given)
+    unspaced = letters >= LETTERS_OF_A_TEXT * len(given) and not any(value.isascii() for value in given)
+    return letters > signs / 2 and (spaced or unspaced)
 
 
 def _label_like(values: Sequence[str]) -> bool:
@@ -173,28 +249,43 @@ class ColumnChecker:
         return tuple(found)
 
 
-def choose_texts(rows: Rows, text: str | None, second: str | None, *, pair: bool) -> tuple[tuple[str, ...], list[str]]:
-    """The text columns of a file that is to be predicted, and what to say about how they were chosen."""
+def choose_texts(
+    rows: Rows, text: str | None, second: str | None, *, pair: bool, learnt: Mapping[str, str | None] | None = None
+) -> tuple[tuple[str, ...], list[str]]:
+    """The text columns of a file that is to be predicted, and what to say about how they were chosen.
+
+    `learnt`: the columns that a run learnt from, by what they hold. A file that has them has its texts there.
+    """
     for column, flag in ((text, "--text"), (second, "--text2")):
         if column is not None:
             require(rows, column, flag)
     if not pair and second is not None:
         raise UserError(f"--text2 {second}: this run classifies single texts; leave --text2 out")
-    names = {name.lower(): name for name in rows.columns}
+    before = [(learnt or {}).get(name) for name in (("text", "text2") if pair else ("text",))]
+    if text is None and second is None and all(column in rows.columns for column in before):
+        chosen = tuple(column for column in before if column is not None)
+        return chosen, [_chosen(rows, chosen)]
+    if pair and text is None and second is None and (known := known_pairs(rows.columns)):
+        return known[0], [_chosen(rows, known[0])]
     if text is None:
-        known = [names[name] for name in TEXT_NAMES if name in names]
-        if not known and len(rows.columns) == 1:
-            known = list(rows.columns)
-        if not known:
+        text = _by_name([column for column in rows.columns if column != second], TEXT_NAMES)
+        if text is None and len(rows.columns) == 1:
+            text = rows.columns[0]
+        if text is None:
             raise UserError(f"{rows.path}: which column holds the text? It has: {listed(rows.columns)}; say --text")
-        text = known[0]
     if not pair:
-        return (text,), [f"{rows.path.name}: text is column '{text}'"]
+        return (text,), [_chosen(rows, (text,))]
     if second is None:
-        second = names.get(SECOND_NAMES.get(text.lower(), ""))
+        second = _partner(text, rows.columns)
         if second is None:
             raise UserError(
                 f"{rows.path}: this run classifies pairs; which column holds the second text? "
                 f"It has: {listed(rows.columns)}; say --text2"
             )
-    return (text, second), [f"{rows.path.name}: the pair is columns '{text}' and '{second}'"]
+    return (text, second), [_chosen(rows, (text, second))]
+
+
+def _chosen(rows: Rows, columns: tuple[str, ...]) -> str:
+    if len(columns) == 1:
+        return f"{rows.path.name}: text is column '{columns[0]}'"
+    return f"{rows.path.name}: the pair is columns '{columns[0]}' and '{columns[1]}'"

@@ -1,4 +1,4 @@
-"""From what a person types to a Task: a built-in name, a file, a folder, or three files."""
+"""From what a person types to a Task: a built-in name, a file, a folder, or several files."""
 
 import difflib
 from collections.abc import Sequence
@@ -7,8 +7,8 @@ from typing import Any
 
 from pocketbert.errors import UserError
 from pocketbert.tasks.own import load_own
-from pocketbert.tasks.registry import builtin_tasks, load_builtin
-from pocketbert.tasks.task import Task
+from pocketbert.tasks.registry import builtin_tasks, load_builtin, require_data
+from pocketbert.tasks.task import Source, Task
 
 
 def load_task(
@@ -22,7 +22,7 @@ def load_task(
     hub: bool = False,
     encoding: str = "utf-8",
 ) -> Task:
-    """A task from a built-in name, or from a file, a folder, or three files (train, dev, test).
+    """A task from a built-in name, or from a file, a folder, or two or three files (train, dev, test).
 
     `text`, `text2` and `label` name columns of one's own files. `seed` cuts one's own files; built-in tasks are cut
     once and for all. `labels_are_real` keeps labels that look like placeholders. `hub` allows a download.
@@ -43,6 +43,31 @@ def load_task(
             raise UserError(_unknown(str(path)))
     return load_own(
         paths, text=text, text2=text2, label=label, seed=seed, labels_are_real=labels_are_real, encoding=encoding
+    )
+
+
+def load_tasks(sources: Sequence[str | Path], *, hub: bool = False, **options: Any) -> list[Task]:
+    """Several tasks, as `load_task` loads each; data that are not here are all named at once."""
+    if not hub:
+        require_data(str(source) for source in sources)
+    return [load_task(source, hub=hub, **options) for source in sources]
+
+
+def load_again(source: Source) -> Task:
+    """The task that was loaded from there; its files may have been changed since."""
+    if source.paths[0] in builtin_tasks():
+        return load_builtin(source.paths[0], labels_are_real=source.labels_are_real)
+    missing = [path for path in source.paths if not Path(path).exists()]
+    if missing:
+        raise UserError(f"{missing[0]}: is not there any more")
+    return load_own(
+        [Path(path) for path in source.paths],
+        text=source.text,
+        text2=source.text2,
+        label=source.label,
+        seed=source.seed,
+        labels_are_real=source.labels_are_real,
+        encoding=source.encoding,
     )
 
 

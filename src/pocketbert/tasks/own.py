@@ -1,7 +1,8 @@
-"""A person's own data: one file (split for them), a folder with train, dev and test files, or three files."""
+"""A person's own data: one file (split for them), a folder with train, dev and test files, or two or three files."""
 
 import os
 import re
+import shlex
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,8 +14,8 @@ from pocketbert.tasks.columns import ColumnChecker, Columns, choose_columns, req
 from pocketbert.tasks.labels import hide_minus_one, label_reader, labelled_split, sort_labels
 from pocketbert.tasks.read import Rows, read_rows
 from pocketbert.tasks.split import connected, cut_split
-from pocketbert.tasks.task import Split, Task
-from pocketbert.tasks.texts import Room, Texts
+from pocketbert.tasks.task import Source, Split, Task
+from pocketbert.tasks.texts import Room, Texts, is_blank
 
 SHARES = {"test": 0.1, "dev": 0.1}
 MOST_IN_A_LABEL = 1_000  # characters
@@ -44,11 +45,13 @@ def load_own(
     labels_are_real: bool = False,
     encoding: str = "utf-8",
 ) -> Task:
-    """A task from a file, a folder, or three files: train, dev, test."""
+    """A task from a file, a folder, two files (train, test) or three (train, dev, test)."""
     files = _files(paths)
     rows = {name: read_rows(path, encoding=encoding) for name, path in files.items()}
     columns = choose_columns(rows["train"], text, text2, label)
     notes = list(columns.notes)
+    if len(paths) > 1:
+        notes.append(", ".join(f"{path.name} is {name}" for name, path in files.items()))
     room = Room()
     raws = {
         name: _read(it, columns if name == "train" else _same_columns(it, columns), room) for name, it in rows.items()
@@ -95,6 +98,15 @@ def load_own(
         notes=(*notes, *about_splits),
         about_splits=tuple(about_splits),
         whole=whole,
+        source=Source(
+            paths=tuple(_written(os.path.abspath(path)) for path in paths),
+            text=columns.text,
+            text2=columns.second,
+            label=columns.label,
+            seed=seed,
+            labels_are_real=labels_are_real,
+            encoding=encoding,
+        ),
         suspicions=(*train.suspicions, *(note for raw in raws.values() for note in raw.cut)),
     )
 
@@ -124,20 +136,38 @@ def _written(name: str) -> str:
 def _files(paths: list[Path]) -> dict[str, Path]:
     if len(paths) == 1:
         return _folder(paths[0]) if paths[0].is_dir() else {"train": paths[0]}
-    if len(paths) != 3:
-        raise UserError(f"{len(paths)} files were given; give one file, one folder, or three: train, dev, test")
-    return dict(zip(("train", "dev", "test"), paths, strict=True))
+    if len(paths) > 3:
+        raise UserError(
+            f"{len(paths)} files were given; give one file, a folder, two files (train, test) or three (train, dev, test)"
+        )
+    usual = ("train", "test") if len(paths) == 2 else ("train", "dev", "test")
+    named: dict[str, Path] = {}
+    for path in paths:
+        name = _split_of(path)
+        if name in named:
+            raise UserError(f"both {named[name]} and {path} look like {name}; rename one of them")
+        if name is not None:
+            named[name] = path
+    # What the names do not say, the order does.
+    rest = iter(path for path in paths if path not in named.values())
+    files = {**{name: next(rest) for name in usual if name not in named and len(named) < len(paths)}, **named}
+    return {name: files[name] for name in ("train", "dev", "test") if name in files}
+
+
+def _split_of(path: Path) -> str | None:
+    """The split that a file's name speaks of; None: of none, or of several."""
+    words = re.split(r"[^a-z]+", path.name.lower())
+    splits = {SPLIT_WORDS[word] for word in words if word in SPLIT_WORDS}
+    return splits.pop() if len(splits) == 1 else None
 
 
 def _folder(folder: Path) -> dict[str, Path]:
     """The files whose names say train, dev (valid, validation) or test."""
     found: dict[str, Path] = {}
     for path in sorted(folder.iterdir()):
-        words = re.split(r"[^a-z]+", path.name.lower())
-        splits = {SPLIT_WORDS[word] for word in words if word in SPLIT_WORDS}
-        if path.name.startswith(".") or not path.is_file() or len(splits) != 1:
+        name = _split_of(path)
+        if path.name.startswith(".") or not path.is_file() or name is None:
             continue
-        name = splits.pop()
         if name in found:
             raise UserError(f"{folder}: both {found[name].name} and {path.name} look like {name}; name three files")
         found[name] = path
@@ -171,10 +201,10 @@ def _read(rows: Rows, columns: Columns, room: Room) -> Raw:
         text, *second = taken.take(place, row)
         texts.append(text)
         if second_texts is not None:
-            if not second[0].strip():
+            if is_blank(second[0]):
                 raise UserError(
                     f"{rows.path}: {place} has no second text in column {columns.second!r}: pairs and single texts "
-                    "cannot be mixed; fill it, remove the row, or leave --text2 out"
+                    f"cannot be mixed; fill it, remove the row, or read one column: --text {shlex.quote(columns.text)}"
                 )
             second_texts += second
         label = None

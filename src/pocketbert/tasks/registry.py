@@ -8,7 +8,7 @@ their numbers.
 import importlib
 import os
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from pocketbert.hub import fetch_data
 from pocketbert.paths import home
 from pocketbert.tasks.labels import hide_minus_one, label_reader, labelled_split
 from pocketbert.tasks.read import read_rows
-from pocketbert.tasks.task import Split, Task
+from pocketbert.tasks.task import Source, Split, Task
 
 
 @dataclass(frozen=True)
@@ -172,13 +172,29 @@ class Parts:
     def _not_found(self) -> str:
         source = self.source
         looked = " and ".join(str(folder) for folder in data_folders())
-        wanted = ", ".join(dict.fromkeys(file.path for file in source.files.values()))
-        ways = [f"put {wanted} below one of these folders (or set POCKETBERT_DATA to a folder that has them)"]
+        ways = [f"put {_wanted(source)} below one of these folders (or set POCKETBERT_DATA to a folder that has them)"]
         if source.hub is not None:
             ways.append(f"add --hub (in Python: hub=True) to download {source.hub.dataset} from the Hugging Face Hub")
         if source.how:
             ways.append(source.how)
         return f"the data of {source.name} are not there: looked in {looked}. To get them: {'; or '.join(ways)}"
+
+
+def require_data(names: Iterable[str]) -> None:
+    """One error for all built-in tasks whose data are not here, with what each of them needs."""
+    missing = [Parts(builtin_tasks()[name]) for name in names if name in builtin_tasks()]
+    missing = [parts for parts in missing if parts.source.files and parts.folder is None]
+    if len(missing) > 1:
+        files = "; ".join(f"{one.source.name} ({_wanted(one.source)})" for one in missing)
+        looked = " and ".join(str(folder) for folder in data_folders())
+        raise UserError(
+            f"the data of {len(missing)} tasks are not there: looked in {looked} for {files}. Put them below one of "
+            "these folders, set POCKETBERT_DATA to a folder that has them, or add --hub (in Python: hub=True)"
+        )
+
+
+def _wanted(source: BuiltinTask) -> str:
+    return ", ".join(dict.fromkeys(file.path for file in source.files.values()))
 
 
 def load_builtin(name: str, *, hub: bool = False, labels_are_real: bool = False) -> Task:
@@ -196,4 +212,5 @@ def load_builtin(name: str, *, hub: bool = False, labels_are_real: bool = False)
         notes=(*parts.notes, *parts.about_splits),
         about_splits=tuple(parts.about_splits),
         whole=parts.whole,
+        source=Source((name,), labels_are_real=labels_are_real),
     )

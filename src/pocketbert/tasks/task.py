@@ -104,6 +104,19 @@ class Split:
         return known[key]
 
 
+@dataclass(frozen=True)
+class Source:
+    """What a task was loaded from: enough to load it again, and to find its columns in another file."""
+
+    paths: tuple[str, ...]  # absolute; of a built-in task, its name
+    text: str | None = None  # columns of one's own files
+    text2: str | None = None
+    label: str | None = None
+    seed: int = 0
+    labels_are_real: bool = False
+    encoding: str = "utf-8"
+
+
 @dataclass(frozen=True, eq=False)
 class Task:
     """Labelled text: splits, label names, single sentences or pairs."""
@@ -118,6 +131,7 @@ class Task:
     suspicions: tuple[str, ...] = ()  # what looked wrong while reading; `check` shows these as warnings
     about_splits: tuple[str, ...] = ()  # those of the notes that say how splits were cut
     whole: Split | None = None  # every labelled row, where nobody gave a test split: a study makes folds of them
+    source: Source | None = None  # None: made by a program
 
     @property
     def train(self) -> Split:

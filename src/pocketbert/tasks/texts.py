@@ -61,6 +61,11 @@ class Texts:
         return self.notes_of_cuts() + lost
 
 
+def is_blank(text: str) -> bool:
+    """Is there nothing to read? Spaces, line ends and signs without a width are nothing."""
+    return not any(letter.isprintable() and not letter.isspace() for letter in text)
+
+
 def _text(row: Record, column: str, rows: Rows, place: str) -> str:
     value = row.get(column)
     if isinstance(value, str):
