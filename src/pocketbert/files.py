@@ -32,6 +32,7 @@ from pocketbert.paths import cannot_write, is_standard_output, require_regular_f
 TEMPORARY = re.compile(r"\.(?P<name>.+)\.[0-9]+\.[0-9a-f]{8}\.(?P<kind>part|old)", re.DOTALL)
 FORMULA = re.compile(r"[=@\t\r\n]|[+-](?![0-9]+([.,][0-9]+)*([eE][+-]?[0-9]+)?\Z)")
 NO_LETTERS = "backslashreplace"
+RIGHTS, EXECUTE = 0o777, 0o111  # of a file's mode
 
 
 # -- writing ---------------------------------------------------------------------------------------------------------
@@ -54,7 +55,9 @@ def new_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     path = target_file(path)
     try:
         with _part_of(path, Path.touch) as part:
+            mode = part.stat().st_mode
             yield part
+            _share(part, mode)
             _sync(part)
             os.replace(part, path)
             _sync(path.parent)
@@ -91,13 +94,22 @@ def new_folder(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iter
         raise UserError(f"{path}: already exists; name another folder, or ask to overwrite this one")
     try:
         with _part_of(path, Path.mkdir) as part:
+            mode = part.stat().st_mode & ~EXECUTE
             yield part
             for file in part.rglob("*"):
+                if not file.is_dir():
+                    _share(file, mode)
                 _sync(file)
             _sync(part)
             _swap_in(part, path)
     except (OSError, SafetensorError) as error:
         raise cannot_write(path, error) from error
+
+
+def _share(file: Path, mode: int) -> None:
+    """Give a file the rights that the umask gives new ones; safetensors writes files that only their owner can read."""
+    if file.stat().st_mode & RIGHTS != mode & RIGHTS:
+        os.chmod(file, mode & RIGHTS)
 
 
 def _swap_in(part: Path, path: Path) -> None:

@@ -38,6 +38,7 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train one model on one task. Dev chooses the rate and the epoch; the test split is scored once."""
+    from pocketbert.export import cannot_export
     from pocketbert.methods import get_method
     from pocketbert.runs import load_run
     from pocketbert.tasks import load_task
@@ -58,7 +59,8 @@ def train(
         hub=hub,
         encoding=encoding,
     )
-    for message in task.notes:
+    unfit = cannot_export(told.get("head"))
+    for message in (*task.notes, *([unfit] if unfit else [])):
         say(message)
     began = None if start is None else load_run(start).start()
     with training_progress() as report:
