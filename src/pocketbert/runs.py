@@ -105,7 +105,7 @@ class Run:
             model=self.metadata["model"],
             run=self.folder,
             ancestry=(*self.metadata.get("ancestry", ()), {**own, "seed": self.settings.seed}),
-            seen=self._learnt(),
+            seen=self.learnt(),
         )
 
     def predictions(self, split: str) -> tuple[np.ndarray, np.ndarray]:
@@ -117,7 +117,8 @@ class Run:
             raise UserError(f"{self.folder / PREDICTIONS}: damaged: not a probability for each of its labels")
         return probabilities, probabilities.argmax(axis=1)
 
-    def _learnt(self) -> np.ndarray:
+    def learnt(self) -> np.ndarray:
+        """Hashes of the texts it learnt from, and those that it started from."""
         return self._array(SEEN, "hashes", np.int64)
 
     def _array(self, file: str, name: str, kind: type) -> np.ndarray:
@@ -132,7 +133,7 @@ class Run:
 
     def seen(self, split: Split) -> np.ndarray:
         """For each row: was this text (spelling aside) learnt from, by this run or one that it started from?"""
-        return np.isin(split.hashes, self._learnt())
+        return np.isin(split.hashes, self.learnt())
 
 
 OWN_ENCODER = ("config.json", "encoder")  # in a run's model/: it needs no start to be loaded (format 2, format 1)

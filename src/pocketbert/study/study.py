@@ -4,6 +4,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,8 +19,9 @@ from pocketbert.report import Document, write_document, write_report
 from pocketbert.study import tables
 from pocketbert.study.final import best_on_dev, final_plan, final_run, final_store
 from pocketbert.study.plan import FoldCount, Plan, PlannedRun, make_plan
-from pocketbert.study.pool import Event, Pool, Watch
+from pocketbert.study.pool import Pool, Watch
 from pocketbert.study.presets import Preset, get_preset
+from pocketbert.study.progress import study_progress
 from pocketbert.study.results import Results
 from pocketbert.study.rows import Repeats, Row, Seeds, choose_rows, refuse_unread, refuse_wrong
 from pocketbert.study.statistics import METRICS
@@ -130,6 +132,7 @@ class Study:
         self,
         workers: int | str | None = None,
         *,
+        progress: bool | None = None,
         watch: Watch | None = None,
         plan: Plan | None = None,
         decided: Callable[[Document], None] | None = None,
@@ -138,23 +141,25 @@ class Study:
 
         Args:
             workers: processes side by side; default: one a core. "ray" or "ray://address": a Ray cluster.
-            watch: hears of every run's progress.
+            progress: show it, on standard error; None: in a terminal and in a notebook; False: never.
+            watch: hears of every run's progress, instead of showing it.
             plan: what `plan()` gave, where it was asked before.
             decided: hears the results as soon as they are known, before the recommended model is trained on all rows.
         """
         plan = plan or self.plan()
         store = Store(self.folder)
-        with store.writing():
+        shown = study_progress(plan, self.folder, progress) if watch is None else nullcontext(watch)
+        with shown as watch, store.writing():
             store.clean()
             jobs = [[run for run in job if not store.finished(run)] for job in plan.jobs()]
             left = [job for job in jobs if job]
-            failures = self._do(plan, store, left, workers, watch or _nobody) if left else []
+            failures = self._do(plan, store, left, workers, watch) if left else []
             store.tidy()
             results = Results(plan, store, self.metric, self.margin)
             self._finish(results, store, failures, workers, {})
             if decided is not None:
                 decided(self.results)
-            final = self._final(plan, results, store, watch or _nobody)
+            final = self._final(plan, results, store, watch)
             self._finish(results, store, failures, workers, final)
         return self
 
@@ -225,10 +230,6 @@ class Study:
     def report(self, path: str | os.PathLike[str]) -> None:
         """Write the report, one HTML file, also elsewhere than in the study's folder."""
         write_report(self.results, Path(path))
-
-
-def _nobody(event: Event) -> None:
-    """Nobody watches."""
 
 
 def parse_workers(workers: int | str | None) -> int | str:
