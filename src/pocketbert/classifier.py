@@ -48,10 +48,19 @@ class Classifier(ClassifierMixin, BaseEstimator):
         progress: show how training goes, on standard error. None: in a terminal and in a notebook; False: never; True:
             always, in lines where nothing can be drawn.
 
-    The other arguments are settings that most methods read (`pocketbert train --help` says what each is); a method that
-    does not read one ignores it, so that methods can be compared by changing `method` alone. `options` can be searched
-    like the rest: `set_params(options__vocabulary_size=5_000)`. Randomness comes from `seed` alone. In several
-    processes (`cross_val_score(…, n_jobs=2)`), `threads=1` keeps them from competing for cores.
+    The other arguments are settings that most methods read; a method that does not read one ignores it, so that methods
+    can be compared by changing `method` alone:
+
+        epochs, batch_size, max_length: how often all texts are read; how many at a time; in tokens, longer ones are cut.
+        pooling, head: pooler, cls or mean (None: the model's own); linear, two-layer or bilstm.
+        dropout, weight_decay, warmup, schedule, clip: of the optimiser, as `pocketbert train --help` says.
+        class_weights: weigh each class by the inverse of its share.
+        patience: stop after so many epochs that did not improve; 0: never.
+        device, precision, threads: the machine; None: derived.
+        group_by_length, only_cls: speed; results do not depend on the second.
+
+    `options` can be searched like the rest: `set_params(options__vocabulary_size=5_000)`. Randomness comes from `seed`
+    alone. In several processes (`cross_val_score(…, n_jobs=2)`), `threads=1` keeps them from competing for cores.
 
     After `fit`: `classes_`; `pair_`: learnt from pairs?; `best_`: the learning_rate and epoch that were kept, and their
     dev_accuracy (empty for a method that has none); `history_`: one dict an epoch and rate; `rows_`: how many texts

@@ -193,7 +193,7 @@ class Layer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """BERT: token ids in, one vector per token and one per sentence out.
+    """BERT: token ids in, one vector per token and one per sentence out. `load_encoder` reads one with its weights.
 
     Args:
         config: the shape.

@@ -148,7 +148,12 @@ def load_start(name: str | os.PathLike[str]) -> Start:
 
 
 def load_run(folder: str | os.PathLike[str]) -> Run:
-    """A finished run. Files that are missing or were changed since are named; the model's are looked at when loaded."""
+    """A finished run: its `labels`, `metadata`, `metrics` and, loaded when asked for, what classifies: `fitted()`.
+
+    Args:
+        folder: what `train_run`, `pocketbert train` or `Classifier.save` wrote. Files that are missing or were changed
+            since are named; the model's are looked at when loaded.
+    """
     folder = Path(folder)
     recover(folder)
     if not folder.is_dir():

@@ -92,7 +92,12 @@ class Encoded:
 
 
 class Tokenizer:
-    """BERT's tokenizer. Call it with texts, or with texts and second texts."""
+    """BERT's tokenizer. Call it with texts, or with texts and second texts; `load_tokenizer` reads a model's own.
+
+    Args:
+        backend: a `tokenizers.Tokenizer` that puts texts as [CLS] a [SEP] b [SEP].
+        source: where it is from, for messages.
+    """
 
     def __init__(self, backend: tokenizers.Tokenizer, *, source: str = "tokenizer") -> None:
         backend.no_truncation()

@@ -28,6 +28,7 @@ from pocketbert.study.statistics import METRICS
 from pocketbert.study.store import Store
 from pocketbert.tasks import Task, load_task
 from pocketbert.tasks.folds import FOLDS
+from pocketbert.tasks.frames import is_in_memory
 from pocketbert.tasks.split import sample
 from pocketbert.training.settings import usable_cores
 from pocketbert.values import Between, OneOf, field_names, held, known_keys, shown, within
@@ -44,7 +45,8 @@ class Study:
     """Models x methods x tasks x seeds.
 
     Args:
-        tasks: names of built-in tasks, paths of one's own files, or Task objects; default: movies.
+        tasks: names of built-in tasks, paths of one's own files, Task objects, or what `load_task` takes from memory
+            (a DataFrame, a tuple (texts, labels)); one, or a list; default: movies.
         models: names from `pocketbert models`; default: what the package carries, or is installed beside it.
         methods: names from `pocketbert methods`; baselines are always among them.
         seeds: how many trainings; default 5. Under folds: per fold, default 1. Methods without chance train once.
@@ -63,7 +65,7 @@ class Study:
 
     def __init__(
         self,
-        tasks: str | Path | Task | Sequence[str | Path | Task] | None = None,
+        tasks: str | Path | Task | Sequence[str | Path | Task] | Any = None,
         models: Sequence[str] | None = None,
         methods: Sequence[str] | None = None,
         seeds: int | None = None,
@@ -249,16 +251,17 @@ def parse_workers(workers: int | str | None) -> int | str:
 
 def _load(tasks: Any, rows: int | None, hub: bool) -> tuple[dict[str, Task], dict[str, str]]:
     """Tasks by name; and the names of those that were given as paths."""
-    given = ["movies"] if tasks is None else [tasks] if isinstance(tasks, str | Path | Task) else list(tasks)
+    alone = isinstance(tasks, str | Path | Task) or is_in_memory(tasks)
+    given = ["movies"] if tasks is None else [tasks] if alone else list(tasks)
     held(rows, Rows | None, "rows")
     loaded: dict[str, Task] = {}
     called: dict[str, str] = {}
     for one in given:
         task = one if isinstance(one, Task) else load_task(one, hub=hub)
         if task.name in loaded:
-            raise UserError(f"two tasks are called {task.name}; rename one of the files")
+            raise UserError(f"two tasks are called {task.name}; rename one of the files, or load_task(…, name=…)")
         loaded[task.name] = task if rows is None else sample(task, rows)
-        if not isinstance(one, Task):
+        if isinstance(one, str | Path):
             called[str(one)] = task.name
     return loaded, called
 
