@@ -43,8 +43,9 @@ def test_every_argument_of_a_public_name_is_explained(name):
 def test_every_public_method_says_what_it_does(name):
     kind = getattr(pocketbert, name)
     own = {key: value for key, value in vars(kind).items() if not key.startswith("_")}
+    explained = re.findall(r"\w+", EXAMPLES[name].split("```")[0])
     bare = [key for key, value in own.items() if callable(value) and not getattr(kind, key).__doc__]
-    assert bare == []
+    assert [key for key in bare if key not in explained] == []
 
 
 def test_the_examples_of_every_public_name_are_run(tmp_path, monkeypatch):

@@ -93,6 +93,4 @@ if __name__ == "__main__":
     found = wrong_links(folder)
     if found:
         raise SystemExit("\n".join(found))
-    print(
-        f"{folder / 'pocketbert.html'}: {len(public_names())} names, {len(written)} pages, every link leads somewhere"
-    )
+    print(f"{folder / 'pocketbert.html'}: {len(public_names())} names, {len(written)} pages, every link was followed")

@@ -51,7 +51,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     The other arguments are settings that most methods read; a method that does not read one ignores it, so that methods
     can be compared by changing `method` alone:
 
-        epochs, batch_size, max_length: how often all texts are read; how many at a time; in tokens, longer ones are cut.
+        epochs, batch_size, max_length: how often texts are read; how many at once; in tokens, longer ones are cut.
         pooling, head: pooler, cls or mean (None: the model's own); linear, two-layer or bilstm.
         dropout, weight_decay, warmup, schedule, clip: of the optimiser, as `pocketbert train --help` says.
         class_weights: weigh each class by the inverse of its share.

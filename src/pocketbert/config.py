@@ -131,6 +131,7 @@ class Config:
             raise UserError(f"{source}: {error}") from None
 
     def to_hugging_face(self) -> dict[str, Any]:
+        """The content of a config.json."""
         named = {theirs: getattr(self, ours) for ours, theirs in HUGGING_FACE_NAMES.items()}
         return {"model_type": "bert", **named}
 

@@ -220,6 +220,7 @@ class Tokenizer:
         return self.ids["[PAD]"]
 
     def to_json(self) -> str:
+        """The content of a tokenizer.json."""
         return self._backend.to_str(pretty=True)
 
     @cached_property
@@ -301,6 +302,7 @@ class Tokenizer:
         return [encoding.ids for encoding in self._backend.encode_batch_fast(list(texts), add_special_tokens=False)]
 
     def decode(self, ids: Iterable[int], *, skip_special: bool = True) -> str:
+        """The text of these ids, without [CLS], [SEP] and [PAD] unless they are asked for."""
         return self._backend.decode([int(i) for i in ids], skip_special_tokens=skip_special)
 
 

@@ -113,8 +113,9 @@ def test_a_study_takes_a_frame_or_lists_alone_or_among_others(tmp_path):
     assert list(Study([frame, load_task((TEXTS, LABELS), name="lists")], **given).tasks) == ["table", "lists"]
     with pytest.raises(UserError, match="two tasks are called table; .*name="):
         Study([frame, frame], **given)
-    done = Study((TEXTS, LABELS), **given).run(1)
-    assert done.results.recommended[0].task == "table"
+    plan = Study((TEXTS, LABELS), **given).plan()
+    assert {run.task for run in plan.runs} == {"table"}
+    assert len(plan.folds["table"].rows) == 60
 
 
 def test_nothing_is_left_on_disk_and_pandas_is_not_imported(tmp_path):

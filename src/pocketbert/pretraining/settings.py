@@ -29,8 +29,8 @@ class PretrainingSettings:
         size, positions: a published shape, or layers x width as in "3x192"; the longest input it will read.
         steps, tokens, minutes: the budget: batches; tokens read; or time, which a short measurement turns into steps.
         fields: of JSON lines that hold text.
-        vocabulary, vocabulary_size, vocabulary_sample, lowercase: a vocab.txt or a model's name; else so many tokens are
-            learned, from so many characters, in lower case.
+        vocabulary, vocabulary_size, vocabulary_sample, lowercase: a vocab.txt or a model's name; else so many tokens
+            are learned, from so many characters, in lower case.
         held_out: share of the documents that the loss is measured on.
         batch_size, max_length, short: examples per step; their tokens; share of them that are shorter on purpose.
         share, whole_word, next_sentence, causal: what is learned: so many words are masked, as pieces or as a whole;
@@ -181,12 +181,15 @@ class PretrainingSettings:
         return replace(shape, vocabulary=vocabulary, positions=self.positions, padding_id=padding_id)
 
     def reading(self) -> Reading:
+        """Those that say how a corpus is read."""
         return Reading(**{field.name: getattr(self, field.name) for field in fields(Reading)})
 
     def drawing(self) -> Drawing:
+        """Those that say how examples are drawn from it."""
         return Drawing(**{field.name: getattr(self, field.name) for field in fields(Drawing)})
 
     def to_dict(self) -> dict[str, Any]:
+        """By name, as settings.json has them."""
         return asdict(self)
 
     @classmethod
