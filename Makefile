@@ -2,7 +2,7 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 
-.PHONY: install study test test-slow bench lint format clean
+.PHONY: install study test test-slow bench docs lint format clean
 
 install: .venv/.installed
 
@@ -40,6 +40,10 @@ bench: install
 	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.processes
 
+# The API reference, as pages that need no network; checks its own links.
+docs: install
+	$(BIN)/python docs/api/build.py site
+
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -51,4 +55,4 @@ format: install
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv build dist
+	rm -rf .venv build dist site

@@ -150,7 +150,7 @@ def test_its_arguments_are_the_common_settings_with_the_same_defaults():
     for name, default in common.items():
         assert arguments[name].default == default, name
         assert arguments[name].kind is inspect.Parameter.KEYWORD_ONLY
-    assert set(arguments) - set(common) == {"model", "method", "start", "options", "verbose"}
+    assert set(arguments) - set(common) == {"model", "method", "start", "options", "progress"}
 
 
 def test_options_are_for_one_method_and_can_be_cloned_searched_and_changed_one_by_one():
@@ -385,15 +385,6 @@ def test_a_dev_that_cannot_be_is_refused(dev, message):
         scratch().fit(TEXTS, LABELS, dev=dev)
 
 
-def test_verbose_says_a_line_an_epoch_and_otherwise_nothing_is_said(capsys):
-    scratch(epochs=2, verbose=True).fit(TEXTS, LABELS)
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert [line.split(":")[0] for line in said.err.splitlines()] == [f"rate 0.001, epoch {n} of 2" for n in (1, 2)]
-    scratch().fit(TEXTS, LABELS)
-    assert capsys.readouterr() == ("", "")
-
-
 # -- randomness --------------------------------------------------------------------------------------------------------
 
 
@@ -473,3 +464,122 @@ def test_a_shape_has_nothing_to_fine_tune():
 def test_arguments_of_a_wrong_type_are_named(arguments, says):
     with pytest.raises(UserError, match=says):
         Classifier(**arguments).fit(["good", "bad"], [1, 0])
+
+
+# -- to a folder and back ----------------------------------------------------------------------------------------------
+
+KINDS = {
+    "tfidf": {"method": "tfidf"},
+    "majority": {"method": "majority"},
+    "scratch": {"model": "tiny", "method": "scratch", **QUICK, "learning_rate": [1e-3, 1e-4], "epochs": 2},
+    "frozen": {"model": "pocket-tiny", "method": "frozen", "epochs": 2, "threads": 1},
+    "finetune": {"model": "pocket-tiny", "epochs": 1, "threads": 1, "learning_rate": 1e-3, "head": "two-layer"},
+    "bitfit": {"model": "pocket-tiny", "method": "bitfit", "epochs": 1, "threads": 1, "pooling": "cls"},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_saved_comes_back_to_the_byte_and_can_be_fitted_again(kind, tmp_path):
+    classifier = Classifier(**KINDS[kind]).fit(TEXTS, LABELS)
+    expected = classifier.predict_proba(TEXTS)
+    classifier.save(tmp_path / "run")
+    again = Classifier.from_run(tmp_path / "run")
+    assert again.predict_proba(TEXTS).tobytes() == expected.tobytes()
+    assert again.score(TEXTS, LABELS) == classifier.score(TEXTS, LABELS)
+    for name in ("classes_", "pair_", "best_", "history_", "rows_", "settings_", "model_"):
+        assert np.all(getattr(again, name) == getattr(classifier, name)), name
+    again.save(tmp_path / "copy")
+    assert (tmp_path / "copy" / "manifest.json").read_bytes() == (tmp_path / "run" / "manifest.json").read_bytes()
+    fresh = clone(again)
+    with pytest.raises(NotFittedError):
+        fresh.predict(TEXTS)
+    assert fresh.fit(TEXTS, LABELS).predict_proba(TEXTS).tobytes() == expected.tobytes()
+
+
+def test_a_saved_classifier_is_a_run_for_every_command(tmp_path, capsys):
+    import csv
+    import json
+
+    from pocketbert.cli import app
+
+    def command(*arguments):
+        app([*map(str, arguments), "--json"], standalone_mode=False)
+        return json.loads(capsys.readouterr().out)
+
+    classifier = Classifier(**KINDS["finetune"]).fit(TEXTS, LABELS)
+    classifier.save(tmp_path / "run")
+    new = tmp_path / "new.csv"
+    new.write_text("text,label\n" + "".join(f"some {word} new film,good\na {word} one,bad\n" for word in GOOD))
+    assert command("predict", tmp_path / "run", new, "--out", tmp_path / "out.csv")["rows"] == 10
+    with (tmp_path / "out.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["prediction"] for row in rows] == classifier.predict([row["text"] for row in rows]).tolist()
+    scored = command("evaluate", tmp_path / "run", new)
+    assert (scored["rows"], scored["seen"]) == (10, 0)
+    assert command("export", tmp_path / "run", tmp_path / "out")["opens_with"] == "AutoModel"
+    old = tmp_path / "old.csv"
+    old.write_text("text,label\n" + "".join(f"{t},{n}\n" for t, n in zip(TEXTS, LABELS, strict=True)))
+    with pytest.raises(UserError, match="60 of 60 texts of .* are among those this run learnt from"):
+        app(["evaluate", str(tmp_path / "run"), str(old)], standalone_mode=False)
+
+
+def test_a_run_that_a_command_trained_becomes_a_classifier_and_one_that_started_from_it_is_saved(tmp_path):
+    from pocketbert.tasks import Split, Task
+    from pocketbert.train import train_run
+
+    split = Split(TEXTS, None, np.array([label == "good" for label in LABELS], dtype=np.int64))
+    task = Task("things", ("bad", "good"), {"train": split, "dev": split}, pair=False)
+    told = {"epochs": 1, "vocabulary_size": 200, "max_length": 16, "threads": 1}
+    run = train_run(task, "scratch", tmp_path / "run", model="tiny", settings=told)
+    classifier = Classifier.from_run(tmp_path / "run")
+    assert classifier.predict_proba(TEXTS).tobytes() == run.fitted().probabilities(TEXTS).tobytes()
+    assert classifier.classes_.tolist() == ["bad", "good"]
+    after = Classifier(start=tmp_path / "run", method="frozen", epochs=1, threads=1, max_length=16).fit(TEXTS, LABELS)
+    (tmp_path / "deep").mkdir()
+    after.save(tmp_path / "deep" / "after")
+    again = Classifier.from_run(tmp_path / "deep" / "after")
+    assert again.predict_proba(TEXTS).tobytes() == after.predict_proba(TEXTS).tobytes()
+    assert clone(again).fit(TEXTS, LABELS).predict_proba(TEXTS).tobytes() == after.predict_proba(TEXTS).tobytes()
+
+
+@pytest.mark.parametrize("labels", [[0, 1], [False, True], [1.0, 2.0], [np.int8(1), np.int8(2)], ["a", "é\n,"]])
+@pytest.mark.parametrize("form", [list, np.array, lambda labels: np.array(labels, dtype=object)])
+def test_labels_come_back_from_a_folder_as_they_were_given(labels, form, tmp_path):
+    given = form([labels[label == "good"] for label in LABELS])
+    classifier = Classifier(method="tfidf").fit(TEXTS, given)
+    classifier.save(tmp_path / "run")
+    again = Classifier.from_run(tmp_path / "run")
+    assert again.classes_.dtype == classifier.classes_.dtype
+    assert again.predict(TEXTS).tolist() == classifier.predict(TEXTS).tolist()
+
+
+def test_pairs_come_back_as_pairs_and_an_export_has_the_labels(tmp_path):
+    import json
+
+    classifier = Classifier("pocket-tiny", "frozen", epochs=1, threads=1).fit(PAIRS, [7, 3] * 30)
+    classifier.save(tmp_path / "run")
+    again = Classifier.from_run(tmp_path / "run")
+    assert again.predict_proba(PAIRS).tobytes() == classifier.predict_proba(PAIRS).tobytes()
+    with pytest.raises(UserError, match="learnt from pairs"):
+        again.predict(TEXTS)
+    assert again.export(tmp_path / "out").opens_with == "AutoModel"
+    assert json.loads((tmp_path / "out" / "config.json").read_text())["id2label"] == {"0": "3", "1": "7"}
+
+
+def test_what_cannot_be_saved_or_read_is_said(tmp_path):
+    with pytest.raises(NotFittedError):
+        Classifier().save(tmp_path / "run")
+    with pytest.raises(NotFittedError):
+        Classifier().export(tmp_path / "run")
+    classifier = Classifier(method="tfidf").fit(TEXTS, LABELS)
+    classifier.save(tmp_path / "run")
+    with pytest.raises(UserError, match="already exists"):
+        classifier.save(tmp_path / "run")
+    classifier.save(tmp_path / "run", overwrite=True)
+    with pytest.raises(UserError, match="no such run"):
+        Classifier.from_run(tmp_path / "nosuch")
+    with pytest.raises(UserError, match="method 'tfidf' is no BERT"):
+        classifier.export(tmp_path / "out")
+    (tmp_path / "study.json").write_text("{}")
+    with pytest.raises(UserError, match="is a study; name the folder"):
+        Classifier.from_run(tmp_path)

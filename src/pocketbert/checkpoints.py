@@ -350,7 +350,15 @@ def save_model(
     dtype: torch.dtype = torch.float32,
     overwrite: bool = False,
 ) -> None:
-    """Write a folder that `transformers` and pocketbert read: config, weights, tokenizer. Whole or not at all."""
+    """Write a folder that `transformers` and pocketbert read: config, weights, tokenizer. Whole or not at all.
+
+    Args:
+        module: an encoder, or what `load_pretraining` gives.
+        folder: where to write; a folder with something in it is refused,
+        overwrite: unless this is true.
+        tokenizer: written beside the weights, where one is given.
+        dtype: of the weights in the file: torch.float32, or torch.float16 for half the size.
+    """
     pretraining = isinstance(module, Pretraining)
     config = module.encoder.config if isinstance(module, Pretraining) else module.config
     if tokenizer is not None and len(tokenizer) > config.vocabulary:

@@ -1,14 +1,14 @@
 """`pb.Classifier`: any method on any model as a scikit-learn estimator; texts or (text, text) pairs in, labels out.
 
 The constructor only stores, as scikit-learn asks: `clone`, `get_params`, `GridSearchCV` and `Pipeline` rely on it.
-Everything is checked and resolved in `fit`, which hands a `Job` to the method, as a run does.
+Everything is checked and resolved in `fit`, which plans and trains as a run does; `save` makes a run of it.
 """
 
 import math
 import os
-import sys
+import time
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -17,19 +17,22 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from pocketbert.classifier_run import FitRecord, load_fit, save_fit
 from pocketbert.config import HEADS
 from pocketbert.errors import UserError
+from pocketbert.export import FORMATS, Exported, export_fitted
 from pocketbert.methods import DEFAULT, DataSize, Method, get_method
+from pocketbert.progress import training_progress
 from pocketbert.runs import load_start
 from pocketbert.start import Start
-from pocketbert.tasks import Split, cut_split
-from pocketbert.training.job import Job, JobTask
-from pocketbert.training.loop import Progress
-from pocketbert.training.machine import computing
+from pocketbert.tasks import Check, Split, Task, cut_split
+from pocketbert.train import plan_run
+from pocketbert.training.machine import computing, forget_peak_memory
 from pocketbert.training.settings import SCHEDULES, TrainingSettings
 from pocketbert.values import held
 
 INSIDE = "options__"
+TASK = "texts"  # what a classifier's task is called in messages, and in the folder that `save` writes
 HELD_OUT = 0.1  # share of the training texts on which epoch and rate are chosen
 
 
@@ -42,17 +45,27 @@ class Classifier(ClassifierMixin, BaseEstimator):
         start: the folder of a finished run to start from, instead of a model.
         learning_rate: a number, or a list to choose from; None: derived from the model's size.
         options: what only this method reads, by name, such as {"vocabulary_size": 5_000} for scratch.
-        verbose: a line on standard error for each epoch.
+        progress: show how training goes, on standard error. None: in a terminal and in a notebook; False: never; True:
+            always, in lines where nothing can be drawn.
 
-    The other arguments are settings that most methods read (`pocketbert train --help` says what each is); a method that
-    does not read one ignores it, so that methods can be compared by changing `method` alone. `options` can be searched
-    like the rest: `set_params(options__vocabulary_size=5_000)`. Randomness comes from `seed` alone. In several
-    processes (`cross_val_score(…, n_jobs=2)`), `threads=1` keeps them from competing for cores.
+    The other arguments are settings that most methods read; a method that does not read one ignores it, so that methods
+    can be compared by changing `method` alone:
+
+        epochs, batch_size, max_length: how often texts are read; how many at once; in tokens, longer ones are cut.
+        pooling, head: pooler, cls or mean (None: the model's own); linear, two-layer or bilstm.
+        dropout, weight_decay, warmup, schedule, clip: of the optimiser, as `pocketbert train --help` says.
+        class_weights: weigh each class by the inverse of its share.
+        patience: stop after so many epochs that did not improve; 0: never.
+        device, precision, threads: the machine; None: derived.
+        group_by_length, only_cls: speed; results do not depend on the second.
+
+    `options` can be searched like the rest: `set_params(options__vocabulary_size=5_000)`. Randomness comes from `seed`
+    alone. In several processes (`cross_val_score(…, n_jobs=2)`), `threads=1` keeps them from competing for cores.
 
     After `fit`: `classes_`; `pair_`: learnt from pairs?; `best_`: the learning_rate and epoch that were kept, and their
     dev_accuracy (empty for a method that has none); `history_`: one dict an epoch and rate; `rows_`: how many texts
     were trained on ("train") and chosen on ("dev"); `settings_`: the settings with everything derived filled in;
-    `model_`: the model's name; `fitted_`: what classifies.
+    `model_`: the model's name; `fitted_`: what classifies; `record_`: what `save` writes beside it.
     """
 
     def __init__(
@@ -81,9 +94,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
         group_by_length: bool = True,
         only_cls: bool = True,
         options: Mapping[str, Any] | None = None,
-        verbose: bool = False,
+        progress: bool | None = None,
     ) -> None:
-        self.model, self.method, self.start, self.options, self.verbose = model, method, start, options, verbose
+        self.model, self.method, self.start, self.options, self.progress = model, method, start, options, progress
         self.learning_rate, self.epochs, self.batch_size = learning_rate, epochs, batch_size
         self.max_length, self.pooling, self.head, self.dropout = max_length, pooling, head, dropout
         self.weight_decay, self.warmup, self.schedule, self.clip = weight_decay, warmup, schedule, clip
@@ -111,19 +124,63 @@ class Classifier(ClassifierMixin, BaseEstimator):
         settings = kind.resolve(kind.read(self._told(kind)), start, size)
         if given is None and settings.choices > 1:
             train, given = _hold_out(train, settings.seed)
-        report = _say if self.verbose else None
-        task = JobTask("y", tuple(str(label) for label in classes), train, given)
-        with computing(settings.threads):
-            trained = kind.fit(Job((task,), settings, start, report=report))
+        splits = {"train": train} if given is None else {"train": train, "dev": given}
+        task = Task(TASK, tuple(str(label) for label in classes), splits, pair=train.second_texts is not None)
+        plan = plan_run(task, self.method, start=start, settings=settings, check=Check(TASK, {}), allow_overlap=True)
+        began = time.perf_counter()
+        forget_peak_memory()
+        shown = held(self.progress, bool | None, "progress")
+        with computing(settings.threads), training_progress(shown) as report:
+            trained = kind.fit(replace(plan.job, report=report))
         self.classes_ = classes
         self.pair_ = train.second_texts is not None
         self.best_ = trained.best
         self.history_ = [record.to_dict() for record in trained.history]
-        self.rows_ = {"train": len(train), "dev": 0 if given is None else len(given)}
         self.settings_ = settings
         self.model_ = None if start is None else start.name
         self.fitted_ = trained.fitted
+        self.record_ = FitRecord.of(plan, trained, classes, time.perf_counter() - began)
+        self.rows_ = self.record_.rows
         return self
+
+    def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write what was fitted as a run's folder, which `from_run` and the commands predict, evaluate and export read.
+
+        Where the encoder did not train (as in "frozen"), the folder names the model and does not hold it.
+        """
+        check_is_fitted(self)
+        save_fit(self.fitted_, self.record_, folder, overwrite=overwrite)
+
+    @classmethod
+    def from_run(cls, folder: str | os.PathLike[str]) -> "Classifier":
+        """A fitted classifier from a run's folder: one that `save` wrote, or `pocketbert train`, or a study.
+
+        Labels are of the type that `fit` was given; of a run that was trained on files, they are texts.
+        """
+        fitted, record = load_fit(folder)
+        settings, metadata = record.settings, record.metadata
+        told = {field.name: getattr(settings, field.name) for field in fields(settings)}
+        common = {field.name for field in fields(TrainingSettings)}
+        options = {name: value for name, value in told.items() if name not in common and value is not None}
+        made = cls(
+            None if record.start else metadata["model"],
+            metadata["method"],
+            start=record.start,
+            options=options or None,
+            **{name: value for name, value in told.items() if name in common},
+        )
+        made.classes_, made.pair_ = record.classes, metadata["pair"]
+        made.best_, made.history_ = record.metrics["best"], list(record.metrics["history"])
+        made.rows_, made.settings_, made.model_ = record.rows, settings, record.start or metadata["model"]
+        made.fitted_, made.record_ = fitted, record
+        return made
+
+    def export(self, folder: str | os.PathLike[str], *, format: str = FORMATS[0], overwrite: bool = False) -> Exported:
+        """Write what was fitted for others: for `transformers`, or as "onnx", as `export_run` does."""
+        check_is_fitted(self)
+        labels = [str(label) for label in self.classes_]
+        what = f"method '{self.record_.metadata['method']}'"
+        return export_fitted(self.fitted_, labels, folder, what=what, format=format, overwrite=overwrite)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """(texts, classes): a probability for each label of `classes_`; rows sum to one."""
@@ -212,18 +269,6 @@ def _hold_out(train: Split, seed: int) -> tuple[Split, Split]:
             f"give dev=(texts, labels), or one learning rate and epochs=1"
         )
     return parts["train"], parts["dev"]
-
-
-def _say(progress: Progress) -> None:
-    if progress.record is None:
-        return
-    record = progress.record
-    dev = "" if record.dev_accuracy is None else f", dev accuracy {record.dev_accuracy:.4f}"
-    print(
-        f"rate {record.rate:g}, epoch {record.epoch} of {progress.epochs}: loss {record.loss:.4f}{dev}; "
-        f"{progress.speed:,.0f} texts/s, about {progress.left:.0f} s left",
-        file=sys.stderr,
-    )
 
 
 # -- reading what people pass ----------------------------------------------------------------------------------------

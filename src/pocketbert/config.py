@@ -45,7 +45,21 @@ MOST_TENSORS = 20_000  # of a checkpoint; BERT has 16 per layer
 
 @dataclass(frozen=True)
 class Config:
-    """The shape of a BERT encoder; wrong numbers are refused here, before anything is allocated."""
+    """The shape of a BERT encoder; wrong numbers are refused here, before anything is allocated.
+
+    Args:
+        vocabulary: rows of the word table.
+        width: of every hidden state.
+        layers, heads: how many layers, and attention heads in each; the width of a head is width / heads.
+        inner: width of the feed-forward's middle.
+        activation: gelu, gelu_new, gelu_pytorch_tanh, relu, silu, swish or tanh.
+        positions: the longest input, in tokens.
+        token_types: segments that are told apart.
+        dropout, attention_dropout: of hidden states, and of attention maps.
+        norm_epsilon: added to a variance before its root is taken.
+        initial_std: of fresh weights.
+        padding_id: the row of the word table that is padding.
+    """
 
     vocabulary: int = 30_522  # rows of the word table
     width: int = 768  # H: size of every hidden state
@@ -117,6 +131,7 @@ class Config:
             raise UserError(f"{source}: {error}") from None
 
     def to_hugging_face(self) -> dict[str, Any]:
+        """The content of a config.json."""
         named = {theirs: getattr(self, ours) for ours, theirs in HUGGING_FACE_NAMES.items()}
         return {"model_type": "bert", **named}
 

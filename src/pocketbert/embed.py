@@ -52,7 +52,15 @@ def encode(
     max_length: int = 128,
     threads: int | None = None,
 ) -> np.ndarray:
-    """One vector per text: (texts, width). Pooling is the model's own unless named: pooler, cls or mean."""
+    """One vector per text: (texts, width), float32.
+
+    Args:
+        texts: a list of texts.
+        model: a name that `pocketbert models` lists, a folder, or `owner/model` on the Hub; None: the best available.
+        pooling: pooler, cls or mean; None: the model's own.
+        max_length: in tokens; longer texts are cut.
+        threads: None: every core.
+    """
     with computing(threads):
         return SentenceEncoder(model, pooling=pooling, max_length=max_length)(texts)
 

@@ -193,7 +193,7 @@ class Layer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """BERT: token ids in, one vector per token and one per sentence out.
+    """BERT: token ids in, one vector per token and one per sentence out. `load_encoder` reads one with its weights.
 
     Args:
         config: the shape.
@@ -281,7 +281,9 @@ def additive_mask(attention_mask: Tensor | None, dtype: torch.dtype) -> Tensor |
     """
     if attention_mask is None:
         return None
-    if attention_mask.device.type == "cpu" and bool(attention_mask.all()):  # a GPU would be waited for
+    # A GPU would be waited for; and an exported graph must hold for every mask, not for the one it was made with.
+    looks = attention_mask.device.type == "cpu" and not torch.compiler.is_exporting()
+    if looks and bool(attention_mask.all()):
         return None
     seen = attention_mask[:, None] if attention_mask.ndim == 3 else attention_mask[:, None, None]
     lowest = max(torch.finfo(dtype).min, torch.finfo(torch.bfloat16).min)

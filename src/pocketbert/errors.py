@@ -9,7 +9,10 @@ from itertools import islice
 
 
 class UserError(ValueError):
-    """Something the person can mend: a file, a flag, a setting. The message names it and says what to do."""
+    """Something the person can mend: a file, a flag, a setting. The message names it and says what to do.
+
+    It is a ValueError. Commands print its message as one line and end with exit code 2.
+    """
 
 
 class CannotWrite(UserError):

@@ -24,7 +24,13 @@ class Guess:
 
 
 def fill(text: str, model: str | os.PathLike[str] | None = None, *, top: int = 5) -> list[list[Guess]]:
-    """For each [MASK] of a text, the most probable words. Several gaps are filled each on its own."""
+    """For each [MASK] of a text, the most probable words. Several gaps are filled each on its own.
+
+    Args:
+        text: with one [MASK] or more.
+        model: one that kept its masked-word head; None: a bundled one.
+        top: so many words for each gap, the most probable first.
+    """
     if isinstance(top, bool) or not isinstance(top, int) or top < 1:
         raise UserError(f"top: {top!r} is not a whole number of at least 1")
     text = re.sub(r"\[mask\]", MASK, text, flags=re.IGNORECASE)

@@ -28,12 +28,11 @@ class Head(nn.Module):
     reads_states: ClassVar[bool] = (
         False  # True: forward(states (B, T, H), attention_mask); False: forward(vector (B, H))
     )
-    exports_over: ClassVar[str | None] = None  # the pooling over which it is what BertForSequenceClassification has
     output: nn.Linear
 
-    def as_pooler(self) -> nn.Linear | None:
-        """The dense layer that takes the pooler's place there; None: the pooler itself stays."""
-        return None
+    def linear_layers(self) -> tuple[nn.Linear, ...]:
+        """The linear layers that it is, with tanh between them; none: it is more than that."""
+        return ()
 
     @staticmethod
     def logits_of_many(parameters: dict[str, Tensor], vectors: Tensor, drop: Callable[[Tensor], Tensor]) -> Tensor:
@@ -44,8 +43,6 @@ class Head(nn.Module):
 class LinearHead(Head):
     """Dropout and one linear layer over the sentence vector: what most fine-tuned BERTs have."""
 
-    exports_over: ClassVar[str | None] = "pooler"
-
     def __init__(self, width: int, labels: int, dropout: float = 0.1) -> None:
         super().__init__()
         self.dropout = Dropout(dropout)
@@ -54,6 +51,9 @@ class LinearHead(Head):
     def forward(self, pooled: Tensor) -> Tensor:
         return self.output(self.dropout(pooled))  # (B, K)
 
+    def linear_layers(self) -> tuple[nn.Linear, ...]:
+        return (self.output,)
+
     @staticmethod
     def logits_of_many(parameters: dict[str, Tensor], vectors: Tensor, drop: Callable[[Tensor], Tensor]) -> Tensor:
         return _linear_of_many(parameters, "output", drop(vectors)[:, None])
@@ -61,8 +61,6 @@ class LinearHead(Head):
 
 class TwoLayerHead(Head):
     """Dense, tanh, dropout, output over the sentence vector."""
-
-    exports_over: ClassVar[str | None] = "cls"
 
     def __init__(self, width: int, labels: int, dropout: float = 0.1) -> None:
         super().__init__()
@@ -78,8 +76,8 @@ class TwoLayerHead(Head):
         inner = torch.tanh(_linear_of_many(parameters, "dense", vectors[:, None]))  # (S, R, B, H)
         return _linear_of_many(parameters, "output", drop(inner))
 
-    def as_pooler(self) -> nn.Linear:
-        return self.dense
+    def linear_layers(self) -> tuple[nn.Linear, ...]:
+        return self.dense, self.output
 
 
 def _linear_of_many(parameters: dict[str, Tensor], name: str, x: Tensor) -> Tensor:

@@ -51,7 +51,11 @@ def load_encoder(
 def load_pretraining(
     name: str | os.PathLike[str], *, revision: str | None = None, seed: int = 0, quiet: bool = False
 ) -> Pretraining:
-    """An encoder with its masked-word and next-sentence heads; arguments as `load_encoder`'s."""
+    """An encoder with its masked-word and next-sentence heads.
+
+    Args:
+        name, revision, seed, quiet: as `load_encoder`'s.
+    """
     source = find(name, revision=revision)
     if source.folder is None:
         assert source.config is not None
@@ -96,7 +100,12 @@ def _own_pooling(folder: Path) -> str:
 
 
 def load_tokenizer(name: str | os.PathLike[str], *, revision: str | None = None) -> Tokenizer:
-    """The tokenizer that belongs to a model, checked against its word table."""
+    """The tokenizer that belongs to a model, checked against its word table.
+
+    Args:
+        name: a folder, a name that `pocketbert models` lists, or `owner/model` on the Hub.
+        revision: a branch, tag or commit on the Hub.
+    """
     source = find(name, revision=revision)
     if source.folder is None:
         raise UserError(

@@ -118,7 +118,7 @@ class Run:
             model=self.metadata["model"],
             run=self.folder,
             ancestry=(*self.metadata.get("ancestry", ()), {**own, "seed": self.settings.seed}),
-            seen=self._learnt(),
+            seen=self.learnt(),
         )
 
     def predictions(self, split: str) -> tuple[np.ndarray, np.ndarray]:
@@ -130,7 +130,8 @@ class Run:
             raise UserError(f"{self.folder / PREDICTIONS}: damaged: not a probability for each of its labels")
         return probabilities, probabilities.argmax(axis=1)
 
-    def _learnt(self) -> np.ndarray:
+    def learnt(self) -> np.ndarray:
+        """Hashes of the texts it learnt from, and those that it started from."""
         return self._array(SEEN, "hashes", np.int64)
 
     def _array(self, file: str, name: str, kind: type) -> np.ndarray:
@@ -145,7 +146,7 @@ class Run:
 
     def seen(self, split: Split) -> np.ndarray:
         """For each row: was this text (spelling aside) learnt from, by this run or one that it started from?"""
-        return np.isin(split.hashes, self._learnt())
+        return np.isin(split.hashes, self.learnt())
 
 
 OWN_ENCODER = ("config.json", "encoder")  # in a run's model/: it needs no start to be loaded (format 2, format 1)
@@ -165,7 +166,12 @@ def is_run(name: str | os.PathLike[str]) -> bool:
 
 
 def load_run(folder: str | os.PathLike[str]) -> Run:
-    """A finished run. Files that are missing or were changed since are named; the model's are looked at when loaded."""
+    """A finished run: its `labels`, `metadata`, `metrics` and, loaded when asked for, what classifies: `fitted()`.
+
+    Args:
+        folder: what `train_run`, `pocketbert train` or `Classifier.save` wrote. Files that are missing or were changed
+            since are named; the model's are looked at when loaded.
+    """
     folder = Path(folder)
     recover(folder)
     if not folder.is_dir():

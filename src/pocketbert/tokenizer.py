@@ -92,7 +92,12 @@ class Encoded:
 
 
 class Tokenizer:
-    """BERT's tokenizer. Call it with texts, or with texts and second texts."""
+    """BERT's tokenizer. Call it with texts, or with texts and second texts; `load_tokenizer` reads a model's own.
+
+    Args:
+        backend: a `tokenizers.Tokenizer` that puts texts as [CLS] a [SEP] b [SEP].
+        source: where it is from, for messages.
+    """
 
     def __init__(self, backend: tokenizers.Tokenizer, *, source: str = "tokenizer") -> None:
         backend.no_truncation()
@@ -215,6 +220,7 @@ class Tokenizer:
         return self.ids["[PAD]"]
 
     def to_json(self) -> str:
+        """The content of a tokenizer.json."""
         return self._backend.to_str(pretty=True)
 
     @cached_property
@@ -296,6 +302,7 @@ class Tokenizer:
         return [encoding.ids for encoding in self._backend.encode_batch_fast(list(texts), add_special_tokens=False)]
 
     def decode(self, ids: Iterable[int], *, skip_special: bool = True) -> str:
+        """The text of these ids, without [CLS], [SEP] and [PAD] unless they are asked for."""
         return self._backend.decode([int(i) for i in ids], skip_special_tokens=skip_special)
 
 

@@ -230,16 +230,6 @@ def test_an_exported_run_gives_equal_probabilities_in_transformers(model, tmp_pa
     assert theirs.config.id2label == {0: "no", 1: "yes"}
 
 
-def test_what_has_no_place_in_transformers_is_refused(task, model, tmp_path):
-    mean = train_run(task, "finetune", tmp_path / "mean", model=model, settings={**ONE, "pooling": "mean"})
-    with pytest.raises(UserError, match="pooling 'mean'.*--pooling pooler"):
-        export_run(mean, tmp_path / "exported")
-    words = train_run(task, "tfidf", tmp_path / "words")
-    with pytest.raises(UserError, match="no BERT"):
-        export_run(words, tmp_path / "exported")
-    assert not (tmp_path / "exported").exists()
-
-
 # -- the commands ----------------------------------------------------------------------------------------------------
 
 

@@ -10,7 +10,6 @@ app = typer.Typer(
     name="pocketbert",
     help="Small BERTs, honest results: train and compare BERT text classifiers.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -1,4 +1,4 @@
-"""`pocketbert export`: a finished run as a folder for `transformers`."""
+"""`pocketbert export`: a finished run as a folder for `transformers`, or as ONNX."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,14 +14,18 @@ from pocketbert.cli.output import print_json, say
 def export(
     run: RunFolder,
     folder: Annotated[Path, typer.Argument(help="Folder to write.")],
+    format: Annotated[
+        str, typer.Option(help="transformers, or onnx: one model.onnx (needs onnx and onnxscript).")
+    ] = "transformers",
     as_json: Json = False,
 ) -> None:
-    """Write a run as a folder that `transformers` opens as BertForSequenceClassification."""
+    """Write a run for others: a folder that `transformers` opens, or ONNX. docs/export.md shows how to use either."""
     from pocketbert.export import export_run
     from pocketbert.study.final import recommended_run
 
-    export_run(recommended_run(run), folder)
+    exported = export_run(recommended_run(run), folder, format=format)
     if as_json:
-        print_json({"folder": str(folder)})
+        print_json(exported.to_dict())
     else:
-        say(f"exported to {folder}")
+        more = f"; how to use it: {folder / 'README.md'}" if (folder / "README.md").is_file() else ""
+        say(f"exported to {folder}, to be opened with {exported.opens_with}{more}")

@@ -11,7 +11,7 @@ from pocketbert.cli.app import Json, app
 from pocketbert.cli.arguments import Encoding, Hub, Label, Text, Text2
 from pocketbert.cli.options import with_settings
 from pocketbert.cli.output import print_json, print_table, say
-from pocketbert.cli.progress import duration, study_progress
+from pocketbert.cli.progress import duration
 from pocketbert.errors import UserError
 
 MINUTES = 8.0  # of a study that is told neither minutes nor seeds nor repeats
@@ -119,8 +119,7 @@ def study(
             _show_results(document)
             say("The verdict stands; what follows is the recommended model, trained on all rows.")
 
-    with study_progress(plan, made.folder) as watch:
-        made.run(workers, watch=watch, plan=plan, decided=decided if plan.folds else None)
+    made.run(workers, progress=True, plan=plan, decided=decided if plan.folds else None)
     _show(made, as_json, known=bool(plan.folds))
 
 

@@ -40,6 +40,7 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train one model on one task. Dev chooses the rate and the epoch; the test split is scored once."""
+    from pocketbert.export import cannot_export
     from pocketbert.methods import get_method
     from pocketbert.study.final import recommended_run
     from pocketbert.tasks import load_task
@@ -60,7 +61,8 @@ def train(
         hub=hub,
         encoding=encoding,
     )
-    for message in task.notes:
+    unfit = cannot_export(told.get("head"))
+    for message in (*task.notes, *([unfit] if unfit else [])):
         say(message)
     began = None if start is None else recommended_run(Path(start)).start()
     with training_progress() as report:

@@ -23,7 +23,28 @@ Weight = Annotated[float, Between(0, 1e6)]  # of a loss; 0 leaves it out
 
 @dataclass(frozen=True)
 class PretrainingSettings:
-    """How a BERT learns from raw text. None means: derive it."""
+    """How a BERT learns from raw text; exactly one of steps, tokens and minutes says how long. None means: derive it.
+
+    Args:
+        size, positions: a published shape, or layers x width as in "3x192"; the longest input it will read.
+        steps, tokens, minutes: the budget: batches; tokens read; or time, which a short measurement turns into steps.
+        fields: of JSON lines that hold text.
+        vocabulary, vocabulary_size, vocabulary_sample, lowercase: a vocab.txt or a model's name; else so many tokens
+            are learned, from so many characters, in lower case.
+        held_out: share of the documents that the loss is measured on.
+        batch_size, max_length, short: examples per step; their tokens; share of them that are shorter on purpose.
+        share, whole_word, next_sentence, causal: what is learned: so many words are masked, as pieces or as a whole;
+            does a sentence follow; or the next word, left to right.
+        learning_rate, warmup, weight_decay, clip, dropout: of the optimiser.
+        text_weight: of the text's own losses beside a teacher's; 0: the teacher alone.
+        teacher, teacher_words, teacher_sentences, teacher_batch, teacher_length, teacher_pooling, teacher_layer: a
+            model whose sentence vectors are learned, from so many sentences; its word table to start from; its layer
+            whose states of words are learned.
+        cosine_weight, similarity_weight, states_weight: of the teacher's losses.
+        checkpoints: parts of the budget; after each it measures and saves.
+        seed, device, precision, threads: as in `pocketbert train`.
+        half: write the weights as float16.
+    """
 
     size: str = "tiny"  # a published shape, or layers x width: 3x192
     positions: Annotated[int, Between(8, 100_000)] = 512  # those beyond max_length are copies of the trained ones
@@ -160,12 +181,15 @@ class PretrainingSettings:
         return replace(shape, vocabulary=vocabulary, positions=self.positions, padding_id=padding_id)
 
     def reading(self) -> Reading:
+        """Those that say how a corpus is read."""
         return Reading(**{field.name: getattr(self, field.name) for field in fields(Reading)})
 
     def drawing(self) -> Drawing:
+        """Those that say how examples are drawn from it."""
         return Drawing(**{field.name: getattr(self, field.name) for field in fields(Drawing)})
 
     def to_dict(self) -> dict[str, Any]:
+        """By name, as settings.json has them."""
         return asdict(self)
 
     @classmethod

@@ -5,6 +5,7 @@ import re
 import time
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,8 +21,9 @@ from pocketbert.study import tables
 from pocketbert.study.budget import Budget, Minutes, make_budget, read_budget, write_budget
 from pocketbert.study.final import best_on_dev, final_plan, final_run, final_store
 from pocketbert.study.plan import FoldCount, Plan, PlannedRun, make_plan
-from pocketbert.study.pool import Event, Pool, Watch
+from pocketbert.study.pool import Pool, Watch
 from pocketbert.study.presets import Preset, get_preset
+from pocketbert.study.progress import study_progress
 from pocketbert.study.results import Results
 from pocketbert.study.rows import Counts, Repeats, Row, Seeds, choose_rows, refuse_unread, refuse_wrong
 from pocketbert.study.statistics import METRICS
@@ -29,6 +31,7 @@ from pocketbert.study.store import Store
 from pocketbert.study.timing import measure, unknown, with_timings
 from pocketbert.tasks import Task, load_task
 from pocketbert.tasks.folds import FOLDS
+from pocketbert.tasks.frames import is_in_memory
 from pocketbert.tasks.registry import require_data
 from pocketbert.tasks.split import sample
 from pocketbert.training.settings import usable_cores
@@ -47,7 +50,8 @@ class Study:
     """Models x methods x tasks x seeds.
 
     Args:
-        tasks: names of built-in tasks, paths of one's own files, or Task objects; default: movies.
+        tasks: names of built-in tasks, paths of one's own files, Task objects, or what `load_task` takes from memory
+            (a DataFrame, a tuple (texts, labels)); one, or a list; default: movies.
         models: names from `pocketbert models`; default: what the package carries, or is installed beside it.
         methods: names from `pocketbert methods`; baselines are always among them.
         seeds: how many trainings; default 5. Under folds: per fold, default 1. Methods without chance train once.
@@ -69,7 +73,7 @@ class Study:
 
     def __init__(
         self,
-        tasks: str | Path | Task | Sequence[str | Path | Task] | None = None,
+        tasks: str | Path | Task | Sequence[str | Path | Task] | Any = None,
         models: Sequence[str] | None = None,
         methods: Sequence[str] | None = None,
         seeds: Counts | None = None,
@@ -171,6 +175,7 @@ class Study:
         self,
         workers: int | str | None = None,
         *,
+        progress: bool | None = None,
         watch: Watch | None = None,
         plan: Plan | None = None,
         decided: Callable[[Document], None] | None = None,
@@ -179,27 +184,29 @@ class Study:
 
         Args:
             workers: processes side by side; default: one a core. "ray" or "ray://address": a Ray cluster.
-            watch: hears of every run's progress.
+            progress: show it, on standard error; None: in a terminal and in a notebook; False: never.
+            watch: hears of every run's progress, instead of showing it.
             plan: what `plan()` gave, where it was asked before.
             decided: hears the results as soon as they are known, before the recommended model is trained on all rows.
         """
         plan = plan or self.plan(workers)
         store = Store(self.folder)
-        with store.writing():
+        shown = study_progress(plan, self.folder, progress) if watch is None else nullcontext(watch)
+        with shown as watch, store.writing():
             store.clean()
             if self.budget is not None:
                 write_budget(self.folder, self.budget, self.rows)
             jobs = [[run for run in job if not store.finished(run)] for job in plan.jobs()]
             left = [job for job in jobs if job]
             began, anew = time.monotonic(), len(left) == len(jobs)
-            failures = self._do(plan, store, left, workers, watch or _nobody) if left else []
+            failures = self._do(plan, store, left, workers, watch) if left else []
             self._elapsed = time.monotonic() - began if anew else None
             store.tidy()
             results = Results(plan, store, self.metric, self.margin)
             self._finish(results, store, failures, workers, {})
             if decided is not None:
                 decided(self.results)
-            final = self._final(plan, results, store, watch or _nobody)
+            final = self._final(plan, results, store, watch)
             self._finish(results, store, failures, workers, final)
         return self
 
@@ -274,10 +281,6 @@ class Study:
         write_report(self.results, Path(path))
 
 
-def _nobody(event: Event) -> None:
-    """Nobody watches."""
-
-
 def parse_workers(workers: int | str | None) -> int | str:
     """A number of processes, or the address of a Ray cluster."""
     if workers is None:
@@ -295,7 +298,8 @@ def parse_workers(workers: int | str | None) -> int | str:
 
 def _load(tasks: Any, rows: int | None, hub: bool) -> tuple[dict[str, Task], dict[str, str]]:
     """Tasks by name; and the names of those that were given as paths."""
-    given = ["movies"] if tasks is None else [tasks] if isinstance(tasks, str | Path | Task) else list(tasks)
+    alone = isinstance(tasks, str | Path | Task) or is_in_memory(tasks)
+    given = ["movies"] if tasks is None else [tasks] if alone else list(tasks)
     held(rows, Rows | None, "rows")
     loaded: dict[str, Task] = {}
     called: dict[str, str] = {}
@@ -304,9 +308,9 @@ def _load(tasks: Any, rows: int | None, hub: bool) -> tuple[dict[str, Task], dic
     for one in given:
         task = one if isinstance(one, Task) else load_task(one, hub=hub)
         if task.name in loaded:
-            raise UserError(f"two tasks are called {task.name}; rename one of the files")
+            raise UserError(f"two tasks are called {task.name}; rename one of the files, or load_task(…, name=…)")
         loaded[task.name] = task if rows is None else sample(task, rows)
-        if not isinstance(one, Task):
+        if isinstance(one, str | Path):
             called[str(one)] = task.name
     return loaded, called
 

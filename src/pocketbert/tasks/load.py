@@ -1,4 +1,4 @@
-"""From what a person types to a Task: a built-in name, a file, a folder, or several files."""
+"""From what a person has to a Task: a built-in name, a file, a folder, several files; a DataFrame or lists."""
 
 import difflib
 from collections.abc import Sequence
@@ -6,14 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from pocketbert.errors import UserError
+from pocketbert.tasks.frames import is_in_memory, is_table, load_frames
 from pocketbert.tasks.own import load_own
 from pocketbert.tasks.registry import builtin_tasks, load_builtin, require_data
 from pocketbert.tasks.task import Source, Task
 
 
 def load_task(
-    source: str | Path | Sequence[str | Path],
+    source: "str | Path | Sequence[str | Path] | Any",
     *,
+    name: str | None = None,
     text: str | None = None,
     text2: str | None = None,
     label: str | None = None,
@@ -22,11 +24,25 @@ def load_task(
     hub: bool = False,
     encoding: str = "utf-8",
 ) -> Task:
-    """A task from a built-in name, or from a file, a folder, or two or three files (train, dev, test).
+    """A task from a built-in name, or from a file, a folder, or two or three files (train, dev, test); or from memory.
 
-    `text`, `text2` and `label` name columns of one's own files. `seed` cuts one's own files; built-in tasks are cut
-    once and for all. `labels_are_real` keeps labels that look like placeholders. `hub` allows a download.
+    Args:
+        source: a name that `pocketbert tasks` lists, one's own file or folder, or a list of three files. From memory: a
+            DataFrame (of pandas, polars, or anything with `columns` and `[]`), a list of three of them, or a tuple of
+            lists, (texts, labels) or (texts, labels, second_texts).
+        name: what a task from memory is called; default: "table".
+        text, text2, label: columns of one's own data; guessed, and said in `notes`, where not named.
+        seed: cuts one's own data; built-in tasks are cut once and for all.
+        labels_are_real: keep labels that look like placeholders.
+        hub: allow a download.
+        encoding: of one's own text files.
     """
+    if is_in_memory(source) or (isinstance(source, list) and source and is_table(source[0])):
+        return load_frames(
+            source, name=name, text=text, text2=text2, label=label, seed=seed, labels_are_real=labels_are_real
+        )
+    if name is not None:
+        raise UserError(f"name {name!r}: a task of files is called as they are; leave it out")
     given = [source] if isinstance(source, str | Path) else list(source)
     if len(given) == 1 and isinstance(given[0], str):
         if given[0] in builtin_tasks():
