@@ -109,7 +109,8 @@ class Store:
             document = read_document(self.folder / STUDY)
         except UserError:
             return None
-        return {folder for each in (*document.rows, *document.learning_curves) for folder in each.folders}
+        in_rows = {folder for row in document.rows for folder in row.folders}
+        return in_rows | {folder for curve in document.learning_curves for folder in curve.folders}
 
     def replaced_study(self, runs: Iterable[PlannedRun]) -> str | None:
         """What to say before the results of another study are replaced. A study that only grows replaces nothing."""
