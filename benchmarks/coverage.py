@@ -9,7 +9,7 @@ import argparse
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations, product
@@ -25,7 +25,11 @@ from pocketbert.study import statistics
 from pocketbert.study.statistics import variance
 from pocketbert.study.statistics.estimate import score_interval
 
-START, END = "<!-- coverage:start -->", "<!-- coverage:end -->"
+PARTS = ("split", "folds")
+MARKS = {
+    "split": ("<!-- coverage:start -->", "<!-- coverage:end -->"),
+    "folds": ("<!-- coverage-folds:start -->", "<!-- coverage-folds:end -->"),
+}
 # Of what decides whether an answer is right: how hard an example is for everyone, for this method, and luck of the run.
 EVERYONE, METHOD, LUCK = 0.5, 0.2, 0.3
 STDS = {"none": 0.0, "moderate": 0.01, "large": 0.04}  # of the accuracy over seeds
@@ -351,19 +355,20 @@ def _as_table(title: str, cells: list[dict[str, Any]], first: str = "seeds") -> 
 
 def missed(results: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     """What is promised, and for each promise the cells that break it."""
-    many = [cell for cell in results["coverage"] if cell["seeds"] in ("5", "10")]
-    few = [cell for cell in results["coverage"] if cell["seeds"] in ("2", "3")]
+    many = [cell for cell in results.get("coverage", ()) if cell["seeds"] in ("5", "10")]
+    few = [cell for cell in results.get("coverage", ()) if cell["seeds"] in ("2", "3")]
     promises = (
         ("intervals with 5 and 10 seeds hold in 93 to 97 %", many, 0.93, 0.97),
         ("intervals with 2 and 3 seeds hold in 90 % or more", few, 0.90, 1.0),
-        ("of comparisons of equals, 6 % or fewer are significant", results["alarms"], 0.0, 0.06),
-        ("the same under folds", results["folds"], 0.0, 0.06),
-        ("of families of five equal rows, 6 % or fewer have a significant pair", results["families"], 0.0, 0.06),
-        ("all metrics, with and without clusters", results["metrics"], 0.0, 0.06),
+        ("of comparisons of equals, 6 % or fewer are significant", results.get("alarms", ()), 0.0, 0.06),
+        ("the same under folds", results.get("folds", ()), 0.0, 0.06),
+        ("of families of 5 equal rows, 6 % or fewer have a significant pair", results.get("families", ()), 0.0, 0.06),
+        ("all metrics, with and without clusters", results.get("metrics", ()), 0.0, 0.06),
     )
     return {
         _promise(name, cells): [cell for cell in cells if not least <= cell["share"] <= most]
         for name, cells, least, most in promises
+        if cells
     }
 
 
@@ -378,7 +383,9 @@ def verdicts(results: dict[str, Any]) -> list[str]:
         name + (f"; {len(cells)} miss: " + "; ".join(map(_place, cells)) if cells else "; none misses")
         for name, cells in missed(results).items()
     ]
-    return [*found, _promise("differences called detectable are found, which should be in 80 %", results["power"])]
+    if "power" in results:
+        found.append(_promise("differences called detectable are found, which should be in 80 %", results["power"]))
+    return found
 
 
 def _place(cell: dict[str, Any]) -> str:
@@ -388,28 +395,23 @@ def _place(cell: dict[str, Any]) -> str:
     )
 
 
-def simulate(simulations: int, seed: int, say: Callable[[str], None]) -> dict[str, Any]:
-    """Everything, in one run."""
+def simulate(simulations: int, seed: int, say: Callable[[str], None], parts: Sequence[str] = PARTS) -> dict[str, Any]:
+    """Studies with a fixed test split, studies under folds, or both."""
     started = time.perf_counter()
-    intervals, covering = coverage_table(simulations, seed, say)
-    naive = bootstrap_table(simulations, seed, say)
-    comparisons, among_equals = alarm_table(simulations, seed, say)
-    power, found = power_table(among_equals, simulations, seed, say)
-    folds, under_folds = fold_table(simulations, seed, say)
-    families, of_families = family_table(simulations, seed, say)
-    of_metrics, metric_cells = metric_table(simulations, seed, say)
-    return {
-        "simulations": simulations,
-        "seed": seed,
-        "seconds": time.perf_counter() - started,
-        "tables": [intervals, naive, comparisons, power, folds, families, of_metrics],
-        "coverage": covering,
-        "alarms": among_equals,
-        "folds": under_folds,
-        "families": of_families,
-        "metrics": metric_cells,
-        "power": found,
-    }
+    tables: list[Table] = []
+    cells: dict[str, list[dict[str, Any]]] = {}
+    if "split" in parts:
+        intervals, cells["coverage"] = coverage_table(simulations, seed, say)
+        naive = bootstrap_table(simulations, seed, say)
+        comparisons, cells["alarms"] = alarm_table(simulations, seed, say)
+        power, cells["power"] = power_table(cells["alarms"], simulations, seed, say)
+        tables += [intervals, naive, comparisons, power]
+    if "folds" in parts:
+        for name, make in (("folds", fold_table), ("families", family_table), ("metrics", metric_table)):
+            table, cells[name] = make(simulations, seed, say)
+            tables.append(table)
+    elapsed = time.perf_counter() - started
+    return {"simulations": simulations, "seed": seed, "seconds": elapsed, "tables": tables, **cells}
 
 
 def facts(results: dict[str, Any]) -> str:
@@ -438,7 +440,7 @@ def as_markdown(results: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def write_section(page: Path, text: str, start: str = START, end: str = END) -> None:
+def write_section(page: Path, text: str, start: str, end: str) -> None:
     """Replace what is between the two marks of a page; the rest of it is left alone."""
     whole = page.read_text(encoding="utf-8")
     if whole.count(start) != 1 or whole.count(end) != 1 or whole.index(start) > whole.index(end):
@@ -455,15 +457,17 @@ def main() -> None:
     parser.add_argument("--simulations", type=int, default=2000, metavar="N", help="made-up studies per cell")
     parser.add_argument("--seed", type=int, default=2, help="of the simulation")
     parser.add_argument("--quick", action="store_true", help="20 per cell, to see that it works")
-    parser.add_argument("--write", type=Path, metavar="PAGE", help="fill in the marked section of a page")
+    parser.add_argument("--part", choices=PARTS, help="a fixed test split, or folds; default: both")
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="fill in the marked sections of a page")
     options = parser.parse_args()
     if options.quick and options.write:
         parser.error("--quick measures nothing worth writing down; leave one of --quick and --write away")
     count = 20 if options.quick else options.simulations
-    results = simulate(count, options.seed, lambda line: print(line, file=sys.stderr, flush=True))
-    print(as_text(results))
-    if options.write:
-        write_section(options.write, as_markdown(results))
+    for part in [options.part] if options.part else PARTS:
+        results = simulate(count, options.seed, lambda line: print(line, file=sys.stderr, flush=True), [part])
+        print(as_text(results))
+        if options.write:
+            write_section(options.write, as_markdown(results), *MARKS[part])
 
 
 if __name__ == "__main__":
