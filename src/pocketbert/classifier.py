@@ -153,7 +153,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     @classmethod
     def from_run(cls, folder: str | os.PathLike[str]) -> "Classifier":
-        """A fitted classifier from a run's folder: one that `save` wrote, or `pocketbert train`, or a study.
+        """A fitted classifier from a run's folder: one that `save` wrote, `pocketbert train`, or a study (its final/).
 
         Labels are of the type that `fit` was given; of a run that was trained on files, they are texts.
         """

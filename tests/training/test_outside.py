@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from conftest import REPOSITORY
 
@@ -105,6 +106,20 @@ def test_killed_it_goes_on_to_the_same_bytes(method, model, tmp_path):
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
+def assert_onnx_gives_its_probabilities(tmp_path, run, folder):
+    """By the lines in the exported folder's README.md, beside what `predict` writes."""
+    texts = ["a good film", "bad", "the plot was dull and cold, the cast was warm", ""]
+    with (tmp_path / "new.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([["text"], *([text] for text in texts)])
+    command(tmp_path, "predict", run, tmp_path / "new.csv", "--out", tmp_path / "predicted.csv")
+    with (tmp_path / "predicted.csv").open(newline="", encoding="utf-8") as file:
+        expected = [[float(row["probab_0"]), float(row["probab_1"])] for row in csv.DictReader(file)]
+    block = (folder / "README.md").read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
+    names = {"texts": texts}
+    exec(block.replace('"exported"', repr(str(folder))), names)
+    np.testing.assert_allclose(names["probabilities"], expected, atol=1e-4)
+
+
 def test_it_is_compared_in_a_study_and_exported_or_clearly_not(files, model, tmp_path):
     study = tmp_path / "study"
     flags = ["--models", model, "--methods", ",".join(METHODS), "--seeds", "1", *TOLD, "--initial-scale", "1.1"]
@@ -117,7 +132,9 @@ def test_it_is_compared_in_a_study_and_exported_or_clearly_not(files, model, tmp
     }
     folders = {row["method"]: study / "runs" / row["folders"][0] for row in rows}
     refused = command(tmp_path, "export", folders["rescale"], tmp_path / "exported", code=2)
-    assert "adds to the encoder what transformers has not" in refused.stderr
+    assert "adds to the encoder what transformers has not; --format onnx can hold it" in refused.stderr
+    command(tmp_path, "export", folders["rescale"], tmp_path / "onnx", "--format", "onnx")
+    assert_onnx_gives_its_probabilities(tmp_path, folders["rescale"], tmp_path / "onnx")
     command(tmp_path, "export", folders["bitfit"], tmp_path / "exported")
     assert (tmp_path / "exported" / "model.safetensors").is_file()
 
