@@ -17,11 +17,8 @@ if TYPE_CHECKING:
     from pocketbert.training.network import Part
 
 OVERHEAD = 4e-4  # seconds an example costs beside its matrix products
-STEPS: tuple[tuple[float, int, int], ...] = (  # up to so many rows: epochs, batch size
-    (700, 10, 8),
-    (1_500, 10, 16),
-    (math.inf, 4, 32),
-)
+FEW, SOME = 300, 1_500  # rows
+ENOUGH = 1_000  # rows per class
 SPEED = 3e10  # floating point operations per second, in one thread
 
 
@@ -76,9 +73,11 @@ class NetworkMethod(Method):
     def default_steps(self, size: DataSize) -> tuple[int, int]:
         """Epochs and batch size. With few rows, the usual ones are so few steps that nothing is learnt.
 
-        The table was read off the dev accuracy of sst2 and sick (docs/performance.md, `python -m benchmarks.defaults`).
+        The rule was read off the dev accuracy of sst2 and sick (docs/performance.md, `python -m benchmarks.defaults`).
         """
-        return next((epochs, batch) for most, epochs, batch in STEPS if size.rows <= most)
+        if size.rows / size.classes > ENOUGH:
+            return 3, 32
+        return 10, 8 if size.rows <= FEW else 16 if size.rows <= SOME else 32
 
     def default_precision(self, width: int) -> str:
         from pocketbert.training.machine import BFLOAT16_PAYS, has_bfloat16
