@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 class BitFit(NetworkMethod):
     name: ClassVar[str] = "bitfit"
     description: ClassVar[str] = "the biases of a pretrained encoder, a thousandth of it, and a new head"
+    full_epochs: ClassVar[int] = 4
     rate_at_384: ClassVar[float] = 1e-3  # few parameters, each of which moves far
 
     def trains(self, part: "Part") -> bool:

@@ -27,6 +27,7 @@ class NetworkMethod(Method):
 
     settings: ClassVar[type[Settings]] = TrainingSettings
     starts_from: ClassVar[str | None] = WEIGHTS
+    full_epochs: ClassVar[int] = 3  # where there are many rows of every class
     rate_at_384: ClassVar[float] = 5e-5  # of an encoder 384 wide; a smaller one wants more
     rate_power: ClassVar[float] = 1.6
 
@@ -76,7 +77,7 @@ class NetworkMethod(Method):
         The rule was read off the dev accuracy of sst2 and sick (docs/performance.md, `python -m benchmarks.defaults`).
         """
         if size.rows / size.classes > ENOUGH:
-            return 3, 32
+            return self.full_epochs, 32
         return 10, 8 if size.rows <= FEW else 16 if size.rows <= SOME else 32
 
     def default_precision(self, width: int) -> str:

@@ -34,6 +34,7 @@ class Scratch(NetworkMethod):
     settings: ClassVar[type[Settings]] = ScratchSettings
     starts_from: ClassVar[str | None] = SHAPE
     usual: ClassVar[bool] = True
+    full_epochs: ClassVar[int] = 4
     rate_at_384: ClassVar[float] = 2e-4
     rate_power: ClassVar[float] = 0.8
 
