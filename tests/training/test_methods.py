@@ -555,12 +555,14 @@ def test_freed_memory_is_kept_for_the_next_step_until_it_is_given_back():
     ("rows", "classes", "expected"),
     [(200, 2, (10, 8)), (1_000, 2, (10, 16)), (5_452, 6, (10, 32)), (2_400, 2, (3, 32)), (67_349, 2, (3, 32))],
 )
-def test_few_rows_are_read_more_often_in_smaller_batches(rows, classes, expected, model):
+def test_few_rows_are_read_more_often_in_smaller_batches(rows, classes, expected):
     from pocketbert.loading import load_model
     from pocketbert.methods import DataSize, get_method
 
     method = get_method("finetune")
-    settings = method.resolve(method.read({}), load_model(model), DataSize(rows, classes))
+    settings = method.resolve(method.read({}), load_model("pocket-tiny"), DataSize(rows, classes))
     assert (settings.epochs, settings.batch_size) == expected
-    told = method.resolve(method.read({"epochs": 2, "batch_size": 4}), load_model(model), DataSize(rows, classes))
+    told = method.resolve(
+        method.read({"epochs": 2, "batch_size": 4}), load_model("pocket-tiny"), DataSize(rows, classes)
+    )
     assert (told.epochs, told.batch_size) == (2, 4)
