@@ -1,4 +1,4 @@
-"""What to do next: that ends of texts matter is measured, and each sentence is there when, and only when, it is true."""
+"""What to do next: that the ends of texts matter is measured, and every sentence is there only when it is true."""
 
 from types import SimpleNamespace
 
@@ -22,7 +22,7 @@ def long_texts(at_the_end: bool) -> Task:
 
 def test_what_only_the_end_says_is_missed_by_a_short_reader():
     matters = gain_of_the_end(long_texts(at_the_end=True), max_length=64)
-    assert matters.low > 0.2
+    assert matters.low > 0.05
     not_here = gain_of_the_end(long_texts(at_the_end=False), max_length=64)
     assert not_here.low <= 0.02
 
