@@ -251,6 +251,10 @@ def _show_results(document: "Document") -> None:
         say(f"What differs: {published.differs}")
     for sentence in document.verdicts:
         print(f"  {sentence}")
+    if document.advice:
+        print("\n  What to do next:")
+    for sentence in document.advice:
+        print(f"  {sentence}")
 
 
 def _show(study: "Study", as_json: bool, *, known: bool) -> None:
