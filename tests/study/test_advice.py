@@ -47,7 +47,9 @@ def curve(low: float, gain: float, high: float) -> SimpleNamespace:
 def test_every_sentence_has_its_reason():
     assert said() == ""
     assert "tfidf is enough here" in said(baseline=True)
-    assert "too small to show differences below about 4.3 points" in said(significant=False)
+    assert "too small to tell finetune from tfidf: only a difference above about 4.3 points would show" in said(
+        significant=False
+    )
     assert "Label more: twice the data would bring finetune about 2.0 points" in said(curves=[curve(0.012, 0.02, 0.03)])
     assert "would bring little" in said(curves=[curve(-0.004, 0.001, 0.004)])
     assert said(curves=[curve(-0.02, 0.01, 0.04)]) == "", "what is not known is not advised"

@@ -34,13 +34,18 @@ def advice(
             found.append(f"{row.name} is enough here: no BERT is needed.")
     unsure = [one for one in comparisons if not one.significant and {one.first, one.second} <= set(contenders)]
     if unsure:
-        smallest = min(one.detectable for one in unsure)
-        found.append(f"This file is too small to show differences below about {points(smallest)}.")
-    curve = best_curve(curves, contenders)
+        closest = min(unsure, key=lambda one: one.detectable)
+        found.append(
+            f"This file is too small to tell {closest.first} from {closest.second}: only a difference above about "
+            f"{points(closest.detectable)} would show."
+        )
+    own = [one for one in curves if recommended is not None and one.row == recommended.row]
+    curve = own[0] if own else best_curve(curves, contenders)
     if curve is not None and curve.low is not None and curve.high is not None and curve.gain is not None:
         if curve.low > WORTH:
             gain = effect_in_words(curve.gain, curve.low, curve.high)
-            found.append(f"Label more: twice the data would bring {curve.row} about {gain}.")
+            known = "" if own else ", the best of the rows whose learning curve was drawn,"
+            found.append(f"Label more: twice the data would bring {curve.row}{known} about {gain}.")
         elif curve.high < LITTLE:
             found.append(f"More data of this kind would bring little: {curve.row} is near its limit.")
     cut = max((one["truncated_share"] for one in summary.tokens.values() if one["unit"] == "tokens"), default=0.0)
