@@ -3,8 +3,8 @@
 BERT reads any text: a language that its vocabulary does not know becomes [UNK], or pieces of one or two letters, and a
 model learns next to nothing from them, without a word. So words are counted that are broken up: of English texts and an
 English vocabulary about 1 in 20 (1 in 4 where a third of the words is misspelt), of German ones 6 to 8 in 10, of
-Burmese ones nearly all. A vocabulary that breaks up English as well (one of another language, or a toy) says nothing here: what
-is foreign to it, only its own texts could tell.
+Burmese ones nearly all. A vocabulary that breaks up English as well (one of another language, or a toy) says nothing
+here: what is foreign to it, only its own texts could tell.
 """
 
 import re

@@ -138,7 +138,7 @@ def _files(paths: list[Path]) -> dict[str, Path]:
         return _folder(paths[0]) if paths[0].is_dir() else {"train": paths[0]}
     if len(paths) > 3:
         raise UserError(
-            f"{len(paths)} files were given; give one file, a folder, two files (train, test) or three (train, dev, test)"
+            f"{len(paths)} files were given; give one file, a folder, two (train, test) or three (train, dev, test)"
         )
     usual = ("train", "test") if len(paths) == 2 else ("train", "dev", "test")
     named: dict[str, Path] = {}
