@@ -75,7 +75,7 @@ def fetch(name: str, *, revision: str | None = None, pickle: bool = False) -> Pa
     except (LocalEntryNotFoundError, OfflineModeIsEnabled, ConnectionError, TimeoutError) as error:
         raise UserError(
             f"{which}: no such folder; as a model of the Hub it is not in the local cache, and the Hub cannot be "
-            f"reached. Without a network, use a model that is available (pocketbert models) or the path of a folder"
+            "reached. Without a network, use a model that is available here (pocketbert models) or the path of a folder"
         ) from error
     except RevisionNotFoundError as error:
         raise UserError(f"{which}: the Hub has the model but not this revision") from error

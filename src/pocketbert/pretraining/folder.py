@@ -29,13 +29,13 @@ class Metadata(TypedDict):
     settings: dict[str, Any]
 
 
-class Parts(TypedDict, total=False):
+class BudgetParts(TypedDict, total=False):
     """What budget.json may have."""
 
     checkpoints: Annotated[int, Between(1, 10**6)]  # where fewer fit into the minutes than were asked for
 
 
-class Budget(Parts):
+class Budget(BudgetParts):
     """What is read of budget.json."""
 
     steps: Annotated[int, Between(1, 10**12)]
