@@ -88,15 +88,17 @@ def teach(page: LessonPage) -> None:
     page.formula("E‖g‖² ≈ n·σ²·E(φ′(s)²)·‖g′‖²          factor per layer: √(n σ² E φ′²)          after L layers: factorᴸ")
     page.text(
         "E is the mean over the weights, with s normal. sigmoid's slope is at most ¼; tanh's at most 1; ReLU's is 1 above zero and 0 below, so "
-        "E φ′² = ½ however large s is. Two ways to draw weights: the default of torch's Linear has nσ² = ⅓ (and small biases). Variance-keeping "
+        "E φ′² = ½, since s is as often above zero as below. Two ways to draw weights: the default of torch's Linear has nσ² = ⅓ (and small biases). Variance-keeping "
         "means: choose σ so that the sums s keep variance 1 from layer to layer, nσ² = 1 / E φ(z)² with z standard normal; for ReLU that is 2 "
         "(He et al. 2015)."
     )
-    with torch.no_grad():
-        ends = relu(torch.tensor([-2.0, 3.0])).tolist()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        spread = float(torch.nn.Linear(WIDTH, 100 * WIDTH).weight.var()) * WIDTH
+    page.check(f"n times the variance of torch's default weights is {spread:.3f} (we draw normal ones with that variance)", abs(spread - 1 / 3) < 0.005)
     z = torch.tensor([-2.0, -0.1, 0.1, 3.0], requires_grad=True)
     (slopes,) = torch.autograd.grad(relu(z).sum(), z)
-    page.check("ReLU's slope is 0 at −2 and −0.1, and 1 at 0.1 and 3", slopes.tolist() == [0, 0, 1, 1] and ends == [0, 3])
+    page.check("ReLU's slope is 0 at −2 and −0.1, and 1 at 0.1 and 3", slopes.tolist() == [0, 0, 1, 1])
     steepest = float(torch.autograd.functional.jacobian(torch.sigmoid, torch.zeros(1)).max())
     page.check(f"sigmoid's largest slope, at 0, is {steepest:g}", steepest == 0.25)
     curves = {kind: {name: gradient_norms(kind, one) for name, one in ACTIVATIONS.items()} for kind in (DEFAULT, KEEPING)}
@@ -107,7 +109,7 @@ def teach(page: LessonPage) -> None:
             measured = float((line[25] / line[5]) ** (1 / 20))
             off = max(off, abs(measured / predicted - 1))
             factors[f"{name}, {kind}"] = measured
-            rows.append([name, kind, f"{predicted:.2f}", f"{measured:.2f}", f"{line[DEPTH]:.1e}".replace("e-0", "e-").replace("e+0", "e+")])
+            rows.append([name, kind, f"{predicted:.2f}", f"{measured:.2f}", _short(line[DEPTH])])
     page.table(["activation", "weights", "factor, predicted", "factor, measured", "gradient left after 30 layers"], rows)
     page.check(
         f"networks of {DEPTH} layers, {WIDTH} wide, {SEEDS} seeds: the measured factor per layer (between the 5th and the 25th) is the predicted "
@@ -129,6 +131,10 @@ def teach(page: LessonPage) -> None:
     residual(page, curves)
 
 
+def _short(value: float) -> str:
+    return f"{value:.2f}" if value > 0.01 else f"{value:.0e}".replace("e-0", "e-")
+
+
 def residual(page: LessonPage, curves: dict[str, dict[str, np.ndarray]]) -> None:
     page.section("Adding the input, and normalising")
     page.text(
@@ -141,7 +147,7 @@ def residual(page: LessonPage, curves: dict[str, dict[str, np.ndarray]]) -> None
     page.table(
         ["activation (default weights)", "plain", "+ input", "+ input, LayerNorm"],
         [
-            [name, f"{curves[DEFAULT][name][DEPTH]:.0e}".replace("e-0", "e-"), f"{added[name][DEPTH]:.2f}", f"{both[name][DEPTH]:.2f}"]
+            [name, *(_short(lines[name][DEPTH]) for lines in (curves[DEFAULT], added, both))]
             for name in ACTIVATIONS
         ],
     )
