@@ -6,7 +6,7 @@ import torch
 from pocketbert.encoder import Attention, Encoder
 from pocketbert.lessons.figure import Panel, figure
 from pocketbert.lessons.lesson import LessonPage, lesson
-from pocketbert.lessons.material import MODEL, SENTENCES, bundled_model, watched
+from pocketbert.lessons.material import MODEL, SENTENCES, attentions_of, bundled_model, watched
 from pocketbert.lessons.softmax import entropy, softmax
 from pocketbert.tokenizer import Tokenizer
 
@@ -38,15 +38,17 @@ def attention_by_hand(x: np.ndarray, attention: Attention, *, scaled: bool = Tru
 @lesson(
     "attention",
     "Attention: softmax(QKᵀ/√d_k) V, by hand",
-    """Attention written out in loops gives what the encoder computes. Without the division by √d_k scores grow with d_k and
-    softmax picks one token. A token is in general not most similar to itself.""",
+    """Attention written out in loops gives what the encoder computes. Without the division by √d_k scores grow
+    with d_k and softmax picks one token. A token is in general not most similar to itself.""",
 )
 def teach(page: LessonPage) -> None:
     encoder, tokenizer = bundled_model()
     page.section("Step by step")
     page.text(
-        "A sentence is T tokens, each a row x of H numbers. Three learned matrices make three rows of each token: a query q = "
-        "xW_Q + b_Q (what it looks for), a key k = xW_K + b_K (what it can be found by), a value v = xW_V + b_V (what it hands "
+        "A sentence is T tokens, each a row x of H numbers. Three learned matrices make three rows of "
+        "each token: a query q = "
+        "xW_Q + b_Q (what it looks for), a key k = xW_K + b_K (what it can be found by), a value v = xW_V "
+        "+ b_V (what it hands "
         "over). A head has its own share of the columns, d_k = H / number of heads. For token i and every token j:"
     )
     page.formula(
@@ -67,8 +69,8 @@ def teach(page: LessonPage) -> None:
     panel.reference(y=float(np.log(KEYS)))
     page.draw(
         figure([panel], "Entropy of attention weights against the width of a head"),
-        f"""How evenly a random query attends to {KEYS} random keys. Divided by √d_k: the same for every width. Not divided: the
-        wider the head, the more one key takes all. The dotted line is log {KEYS}, all alike.""",
+        f"""How evenly a random query attends to {KEYS} random keys. Divided by √d_k: the same for every width. Not
+        divided: the wider the head, the more one key takes all. The dotted line is log {KEYS}, all alike.""",
     )
 
 
@@ -76,13 +78,13 @@ def against_the_encoder(page: LessonPage, encoder: Encoder, tokenizer: Tokenizer
     worst = worst_map = 0.0
     for sentence in SENTENCES[2:5]:
         batch = tokenizer([sentence]).tensors()
-        parts = {str(number): layer.attention for number, layer in enumerate(encoder.layers)}  # type: ignore[union-attr]
-        with watched(parts) as seen, torch.inference_mode():
+        parts = attentions_of(encoder)
+        with watched({str(number): part for number, part in enumerate(parts)}) as seen, torch.inference_mode():
             encoder(**batch)  # the fast way
         with torch.inference_mode():
             maps = encoder(**batch, attentions=True).attentions
         for number, (x, result) in seen.items():
-            by_hand, map_by_hand = attention_by_hand(x[0].double().numpy(), parts[number])  # type: ignore[arg-type]
+            by_hand, map_by_hand = attention_by_hand(x[0].double().numpy(), parts[int(number)])
             worst = max(worst, float(np.abs(by_hand - result[0].numpy()).max()))
             worst_map = max(worst_map, float(np.abs(map_by_hand - maps[int(number)][0].numpy()).max()))
     page.check(
@@ -97,7 +99,8 @@ def against_the_encoder(page: LessonPage, encoder: Encoder, tokenizer: Tokenizer
 def why_the_root(page: LessonPage) -> tuple[list[int], dict[int, dict[str, float]]]:
     page.section("Why √d_k")
     page.text(
-        "Let the d_k numbers of q and k be independent, with mean 0 and variance 1. A product qₐkₐ then has mean 0 and variance 1, "
+        "Let the d_k numbers of q and k be independent, with mean 0 and variance 1. A product qₐkₐ then "
+        "has mean 0 and variance 1, "
         "and a sum of independent ones has the sum of their variances:"
     )
     page.formula("q · k = Σₐ qₐkₐ          Var(q · k) = d_k          Var(q · k / √d_k) = 1")
@@ -115,27 +118,37 @@ def why_the_root(page: LessonPage) -> tuple[list[int], dict[int, dict[str, float
             "scaled_slope": float(np.mean([slope(scaled) for _, scaled in rows])),
             "largest": float(np.mean([plain.max() for plain, _ in rows])),
         }
+    shown = ("largest", "entropy", "scaled_entropy")
     page.table(
         ["d_k", "Var(q·k)", "Var(q·k/√d_k)", "largest weight, undivided", "entropy, undivided", "entropy, divided"],
         [
-            [d, f"{row['variance']:.1f}", f"{row['variance'] / d:.2f}", f"{row['largest']:.2f}"]
-            + [f"{row['entropy']:.2f}", f"{row['scaled_entropy']:.2f}"]
+            [d, *(f"{one:.2f}" for one in (row["variance"], row["variance"] / d, *(row[name] for name in shown)))]
             for d, row in measured.items()
         ],
     )
     off = max(abs(row["variance"] / d - 1) for d, row in measured.items())
-    page.check(f"the variance of q·k is d_k, within 10 %, over {DRAWS} queries of {KEYS} keys each", off < 0.1, by_width=measured)
+    page.check(
+        f"the variance of q·k is d_k, within 10 %, over {DRAWS} queries of {KEYS} keys each",
+        off < 0.1,
+        by_width=measured,
+    )
     even = [row["scaled_entropy"] for row in measured.values()]
-    page.check("divided by √d_k, the entropy of the weights is the same for every width, within 0.1", max(even) - min(even) < 0.1)
+    page.check(
+        "divided by √d_k, the entropy of the weights is the same for every width, within 0.1",
+        max(even) - min(even) < 0.1,
+    )
     falling = [row["entropy"] for row in measured.values()]
     page.check("undivided, it falls with every step of width", bool(np.all(np.diff(falling) < 0)))
     page.text(
-        "That matters for learning. How much a weight pᵢ changes with the score sⱼ is ∂pᵢ/∂sⱼ = pᵢ(δᵢⱼ − pⱼ), where δᵢⱼ is 1 if "
-        "i = j and else 0. Where one weight is near 1 and the others near 0, all of these are near 0: no gradient comes through."
+        "That matters for learning. How much a weight pᵢ changes with the score sⱼ is ∂pᵢ/∂sⱼ = pᵢ(δᵢⱼ − "
+        "pⱼ), where δᵢⱼ is 1 if "
+        "i = j and else 0. Where one weight is near 1 and the others near 0, all of these are near 0: no "
+        "gradient comes through."
     )
     slopes = {d: (row["slope"], row["scaled_slope"]) for d, row in measured.items()}
     page.check(
-        f"the sum of all |∂pᵢ/∂sⱼ|, undivided, falls from {slopes[4][0]:.2f} at d_k = 4 to {slopes[1024][0]:.2f} at 1,024; "
+        f"the sum of all |∂pᵢ/∂sⱼ|, undivided, falls from {slopes[4][0]:.2f} at d_k = 4 to "
+        f"{slopes[1024][0]:.2f} at 1,024; "
         f"divided by √d_k it stays at {slopes[4][1]:.2f} and {slopes[1024][1]:.2f}",
         slopes[1024][0] < slopes[4][0] / 4 and abs(slopes[1024][1] / slopes[4][1] - 1) < 0.1,
     )
@@ -149,11 +162,12 @@ def slope(shares: np.ndarray) -> float:
 
 def on_the_model(page: LessonPage, encoder: Encoder, tokenizer: Tokenizer) -> None:
     x = _first_states(encoder, tokenizer, SENTENCES[0])
-    attention = encoder.layers[0].attention  # type: ignore[union-attr]
-    both = [attention_by_hand(x, attention, scaled=scaled)[1] for scaled in (True, False)]  # type: ignore[arg-type]
+    attention = attentions_of(encoder)[0]
+    both = [attention_by_hand(x, attention, scaled=scaled)[1] for scaled in (True, False)]
     divided, undivided = (float(np.mean([entropy(row) for row in maps.reshape(-1, len(x))])) for maps in both)
     page.check(
-        f"the same in {MODEL}'s first layer (d_k = 64, {len(x)} tokens): mean entropy {divided:.2f} as it is, {undivided:.2f} "
+        f"the same in {MODEL}'s first layer (d_k = 64, {len(x)} tokens): mean entropy {divided:.2f} as it "
+        f"is, {undivided:.2f} "
         "if the division is left out",
         undivided < divided - 0.5,
         model_entropy=divided,
@@ -170,7 +184,8 @@ def _first_states(encoder: Encoder, tokenizer: Tokenizer, sentence: str) -> np.n
 
 def itself(page: LessonPage, encoder: Encoder, tokenizer: Tokenizer) -> None:
     page.text(
-        "Take vectors of equal length and let query and key be the vector itself: by Cauchy and Schwarz, x·y ≤ ‖x‖‖y‖, so nothing "
+        "Take vectors of equal length and let query and key be the vector itself: by Cauchy and Schwarz, "
+        "x·y ≤ ‖x‖‖y‖, so nothing "
         "beats x·x. But W_Q and W_K are two matrices, learned apart, and xᵢW_Q · xᵢW_K has no reason to be the largest."
     )
     layers, equal, rows_seen = len(encoder.layers), [], 0
@@ -188,7 +203,10 @@ def itself(page: LessonPage, encoder: Encoder, tokenizer: Tokenizer) -> None:
             ends += int(((most == 0) | (most == len(tokens) - 1)).sum())
         rows_seen += maps[0][0, :, :, 0].numel()
     shares = own / rows_seen
-    page.table(["layer", "rows of the map in which the token's own weight is the largest"], [[n, f"{100 * s:.0f} %"] for n, s in enumerate(shares, 1)])
+    page.table(
+        ["layer", "rows of the map in which the token's own weight is the largest"],
+        [[n, f"{100 * s:.0f} %"] for n, s in enumerate(shares, 1)],
+    )
     page.check("without matrices, on vectors of length 1, every token is most similar to itself", all(equal))
     page.check(
         f"with {MODEL}'s matrices it is so in {100 * shares.mean():.0f} % of {layers * rows_seen:,} rows "
@@ -199,11 +217,12 @@ def itself(page: LessonPage, encoder: Encoder, tokenizer: Tokenizer) -> None:
     )
     total = layers * rows_seen
     page.check(
-        f"[CLS] or [SEP] has the largest weight in {100 * ends / total:.0f} % of the rows, more often than the token itself",
+        f"[CLS] or [SEP] has the largest weight in {100 * ends / total:.0f} % of the rows, more often "
+        "than the token itself",
         ends > own.sum(),
         share_at_the_ends=ends / total,
     )
     page.mistake(
-        """“A token is most similar to itself, so the diagonal of the map is the largest.” That is true of the vectors, not of
-        queries and keys."""
+        """“A token is most similar to itself, so the diagonal of the map is the largest.” That is true of the
+        vectors, not of queries and keys."""
     )

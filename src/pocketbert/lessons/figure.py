@@ -128,7 +128,9 @@ class Panel:
         size = {"x": left, "y": top, "width": right - left, "height": bottom - top}
         return [tag("rect", class_=f"f {kind}", fill_opacity=None if opacity == 1 else round(opacity, 2), **size)]
 
-    def _draw_text(self, x: Scale, y: Scale, at: Point, text: str, anchor: str, shift: Point, on: str | None) -> list[Markup]:
+    def _draw_text(
+        self, x: Scale, y: Scale, at: Point, text: str, anchor: str, shift: Point, on: str | None
+    ) -> list[Markup]:
         style = f"small on-{on}" if on else "small"
         return [tag("text", text, class_=style, x=x(at[0]) + shift[0], y=y(at[1]) + shift[1], text_anchor=anchor)]
 

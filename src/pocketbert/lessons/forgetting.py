@@ -13,8 +13,14 @@ from pocketbert.loading import load_encoder, load_tokenizer
 
 MODEL = "pocket-tiny"
 QUESTIONS = ("is it good ?", "is it food ?")
-THINGS = {1: ("soup", "bread", "cake", "salad", "cheese", "rice", "pie", "steak"), 0: ("film", "novel", "song", "play", "poem", "opera", "comedy", "show")}
-WORDS = {1: ("lovely", "great", "wonderful", "excellent", "superb"), 0: ("awful", "terrible", "dreadful", "horrible", "bad")}
+THINGS = {
+    1: ("soup", "bread", "cake", "salad", "cheese", "rice", "pie", "steak"),
+    0: ("film", "novel", "song", "play", "poem", "opera", "comedy", "show"),
+}
+WORDS = {
+    1: ("lovely", "great", "wonderful", "excellent", "superb"),
+    0: ("awful", "terrible", "dreadful", "horrible", "bad"),
+}
 FRAMES = ("the {0} was {1} .", "what a {1} {0} !")
 HIDDEN, STEPS, SEEDS, EVERY = 32, 120, 5, 10
 SHARES = (0.0, 0.1, 0.4, 1.0)  # of the first task's training examples that are replayed
@@ -31,7 +37,7 @@ def sentences() -> tuple[list[str], np.ndarray]:
 
 
 def features() -> tuple[Tensor, Tensor]:
-    """(2, sentences, width): the frozen model's mean vector of each question with each sentence; and the labels (2, sentences)."""
+    """The frozen model's mean vector of each question with each sentence (2, sentences, width); labels (2, sentences)."""
     texts, labels = sentences()
     encoder, tokenizer = load_encoder(MODEL, quiet=True), load_tokenizer(MODEL)
     made = []
@@ -83,7 +89,7 @@ def replayed(first: Tensor, share: float) -> Tensor:
 
 
 def run(x: Tensor, y: Tensor, share: float) -> np.ndarray:
-    """Learn the first task, then the second with a share of the first's examples: (seeds, times, tasks) test accuracy."""
+    """Learn the first task, then the second with a share of the first's examples: (seeds, times, 2) test accuracy."""
     orders = torch.tensor(np.stack([np.random.default_rng([seed, 9]).permutation(x.shape[1]) for seed in range(SEEDS)]))
     cut = x.shape[1] * 3 // 4
     train, test = orders[:, :cut], orders[:, cut:]
@@ -106,8 +112,8 @@ def run(x: Tensor, y: Tensor, share: float) -> np.ndarray:
 @lesson(
     "forgetting",
     "Forgetting: learning a second task undoes the first",
-    """A network trained on one task and then on another forgets the first. Replaying some of the first task's examples while it learns the second helps,
-    the more the better.""",
+    """A network trained on one task and then on another forgets the first. Replaying some of the first task's
+    examples while it learns the second helps, the more the better.""",
 )
 def teach(page: LessonPage) -> None:
     x, y = features()
@@ -115,13 +121,18 @@ def teach(page: LessonPage) -> None:
     page.section("Two questions, one network")
     texts, _ = sentences()
     page.text(
-        f"{count} sentences made from {len(FRAMES)} frames, {sum(map(len, THINGS.values()))} things and {sum(map(len, WORDS.values()))} words, such as “{texts[0]}” and "
-        f"“{texts[-1]}” Two tasks: “{QUESTIONS[0]}” and “{QUESTIONS[1]}” The question is put before the sentence, {MODEL} (frozen) makes one vector of both, and a small network "
-        f"({x.shape[2]} inputs, {HIDDEN} hidden units, 2 outputs for no and yes) answers. The vector tells which question was asked, so one network can learn both."
+        f"{count} sentences made from {len(FRAMES)} frames, {sum(map(len, THINGS.values()))} things and "
+        f"{sum(map(len, WORDS.values()))} words, such as “{texts[0]}” and "
+        f"“{texts[-1]}” Two tasks: “{QUESTIONS[0]}” and “{QUESTIONS[1]}” The question is put before the "
+        f"sentence, {MODEL} (frozen) makes one vector of both, and a small network "
+        f"({x.shape[2]} inputs, {HIDDEN} hidden units, 2 outputs for no and yes) answers. The vector "
+        "tells which question was asked, so one network can learn both."
     )
     page.text(
-        f"First {STEPS} steps on the first task, then {STEPS} on the second, which says nothing about the first. The gradient of the second task's loss moves the same "
-        f"weights, and nothing in it holds the first task's answers in place. Replay: a share of the first task's training examples stays in the batch. Three quarters of the "
+        f"First {STEPS} steps on the first task, then {STEPS} on the second, which says nothing about the "
+        "first. The gradient of the second task's loss moves the same "
+        "weights, and nothing in it holds the first task's answers in place. Replay: a share of the "
+        "first task's training examples stays in the batch. Three quarters of the "
         f"sentences train, the rest test; {SEEDS} seeds draw weights and split."
     )
     curves = {share: run(x, y, share) for share in SHARES}
@@ -140,7 +151,9 @@ def teach(page: LessonPage) -> None:
     before, after = plain[:, half, 0].mean(), plain[:, -1, 0].mean()
     second = [scores[:, -1, 1].mean() for scores in curves.values()]
     page.check(f"the first task is learned: {100 * before:.0f} %", before > 0.9, first_before=before)
-    page.check(f"so is the second, replay or not: {100 * min(second):.0f} % at least", min(second) > 0.9, second_after=second)
+    page.check(
+        f"so is the second, replay or not: {100 * min(second):.0f} % at least", min(second) > 0.9, second_after=second
+    )
     page.check(
         f"and the first is forgotten: it falls by {100 * (before - after):.0f} points, for every seed by more than 10",
         before - after > 0.2 and bool((plain[:, half, 0] - plain[:, -1, 0] > 0.1).all()),
@@ -148,29 +161,34 @@ def teach(page: LessonPage) -> None:
     )
     kept = [scores[:, -1, 0].mean() for scores in curves.values()]
     page.check(
-        f"replay helps, and more of it more: {', '.join(f'{100 * one:.0f} %' for one in kept)} of the first task's answers are right at the end",
+        f"replay helps, and more of it more: {', '.join(f'{100 * one:.0f} %' for one in kept)} of the "
+        "first task's answers are right at the end",
         bool(np.all(np.diff(kept) > 0.02)),
         first_after_by_share=dict(zip(map(str, SHARES), kept, strict=True)),
     )
     page.check(f"with all of it in the batch both are learned: {100 * kept[-1]:.0f} %", everything[:, -1].mean() > 0.95)
     page.mistake(
-        """Forgetting is not a lack of room: this network has room for both tasks, as the last row of the table shows, where both are in the batch. It
-        is a lack of reason to keep."""
+        """Forgetting is not a lack of room: this network has room for both tasks, as the last row of the table
+        shows, where both are in the batch. It is a lack of reason to keep."""
     )
     page.text(
-        "How far this goes: a small head on a frozen model, and made-up sentences whose words appear in training and in test. It shows the mechanism; how much a whole BERT "
+        "How far this goes: a small head on a frozen model, and made-up sentences whose words appear in "
+        "training and in test. It shows the mechanism; how much a whole BERT "
         "forgets on real tasks has to be measured on them."
     )
-    panels = []
+    panels: list[Panel] = []
     times = [EVERY * index for index in range(plain.shape[1])]
     for column, title in enumerate(("the first task", "the second task")):
         panel = Panel("training step", "test accuracy, %" if not panels else "", (0, 2 * STEPS), (0, 100), title=title)
         panel.reference(x=STEPS)
         for share, scores in curves.items():
             line = scores[:, :, column].mean(0)
-            panel.line([(float(t), 100 * float(value)) for t, value in zip(times, line, strict=True)], names[share], markers=9)
+            panel.line(
+                [(float(t), 100 * float(value)) for t, value in zip(times, line, strict=True)], names[share], markers=9
+            )
         panels.append(panel)
     page.draw(
         figure(panels, "Test accuracy of two tasks learned one after the other"),
-        f"Mean test accuracy over {SEEDS} seeds. Left of the dotted line the first task is learned, right of it the second.",
+        f"Mean test accuracy over {SEEDS} seeds. Left of the dotted line the first task is learned, right "
+        "of it the second.",
     )

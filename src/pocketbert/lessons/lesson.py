@@ -47,7 +47,7 @@ class LessonPage:
         self._add("text", f"## {title}")
 
     def text(self, paragraph: str) -> None:
-        """Prose. Line ends inside a paragraph are spaces, so that code may be indented; an empty line begins a new one."""
+        """Prose. Line ends are spaces, so that code may be indented; an empty line begins a new paragraph."""
         for part in paragraph.strip().split("\n\n"):
             self._add("text", " ".join(part.split()))
 
@@ -105,7 +105,9 @@ class LessonPage:
             before = block.kind
         failed = sum(not check.holds for check in self.checks)
         ran = f"{len(self.checks)} checks ran"
-        parts.append(f"**The claim holds:** {ran}." if self.holds else f"**The claim does not hold:** {ran}, {failed} failed.")
+        parts.append(
+            f"**The claim holds:** {ran}." if self.holds else f"**The claim does not hold:** {ran}, {failed} failed."
+        )
         return "\n\n".join(parts) + "\n"
 
     def _add(self, kind: str, markdown: str) -> None:

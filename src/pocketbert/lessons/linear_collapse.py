@@ -10,7 +10,12 @@ from pocketbert.lessons.figure import Panel, figure
 from pocketbert.lessons.lesson import LessonPage, lesson
 
 WIDTH, DEPTHS, ROWS = 16, (1, 2, 3, 5, 10, 20), 2000
-BETWEEN: dict[str, Callable[[Tensor], Tensor]] = {"nothing": lambda x: x, "tanh": torch.tanh, "ReLU": F.relu, "GELU": F.gelu}
+BETWEEN: dict[str, Callable[[Tensor], Tensor]] = {
+    "nothing": lambda x: x,
+    "tanh": torch.tanh,
+    "ReLU": F.relu,
+    "GELU": F.gelu,
+}
 
 
 def stack(depth: int, seed: int) -> list[nn.Linear]:
@@ -48,15 +53,20 @@ def unexplained(x: Tensor, y: Tensor) -> float:
 @lesson(
     "linear-collapse",
     "Linear layers, stacked, are one",
-    """W₂(W₁x + b₁) + b₂ = (W₂W₁)x + (W₂b₁ + b₂): any number of linear layers with nothing between them is one linear layer. With a
-    non-linear function between them it is not.""",
+    """W₂(W₁x + b₁) + b₂ = (W₂W₁)x + (W₂b₁ + b₂): any number of linear layers with nothing between them is one
+    linear layer. With a non-linear function between them it is not.""",
 )
 @torch.no_grad()
 def teach(page: LessonPage) -> None:
     page.section("Two layers, then any number")
-    page.text("A linear layer makes Wx + b of a vector x: a matrix W and a bias b, both learned. Put one after the other and multiply out:")
+    page.text(
+        "A linear layer makes Wx + b of a vector x: a matrix W and a bias b, both learned. Put one after "
+        "the other and multiply out:"
+    )
     page.formula("W₂(W₁x + b₁) + b₂ = W₂W₁ x + W₂b₁ + b₂ = W x + b     with W = W₂W₁ and b = W₂b₁ + b₂")
-    page.text("That is a linear layer again, so a third one can be taken in the same way, and so on: W ← WₖW, b ← Wₖb + bₖ.")
+    page.text(
+        "That is a linear layer again, so a third one can be taken in the same way, and so on: W ← WₖW, b ← Wₖb + bₖ."
+    )
     x = torch.randn(ROWS, WIDTH, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     worst = 0.0
     left: dict[str, list[float]] = {name: [] for name in BETWEEN}
@@ -68,7 +78,8 @@ def teach(page: LessonPage) -> None:
         for name, between in BETWEEN.items():
             left[name].append(unexplained(x, run(layers, x, between)))
     page.check(
-        f"stacks of {', '.join(map(str, DEPTHS))} random layers, {WIDTH} wide, give on {ROWS:,} random vectors what one matrix and one "
+        f"stacks of {', '.join(map(str, DEPTHS))} random layers, {WIDTH} wide, give on {ROWS:,} random "
+        "vectors what one matrix and one "
         "bias give, to 1e-9",
         worst < 1e-9,
         collapse_error=worst,
@@ -76,14 +87,16 @@ def teach(page: LessonPage) -> None:
     narrow = nn.Linear(WIDTH, 3, bias=False, dtype=torch.float64).weight
     rank = int(torch.linalg.matrix_rank(narrow.T @ narrow))
     page.text(
-        "Stacking can even lose something: if a layer in the middle is narrow, everything after it has no more to work with than came "
+        "Stacking can even lose something: if a layer in the middle is narrow, everything after it has no "
+        "more to work with than came "
         f"through. From {WIDTH} numbers to 3 and back to {WIDTH} is two matrices, and together one of rank 3 at most."
     )
     page.check(f"its rank is {rank}", rank == 3, rank=rank)
 
     page.section("Something between them")
     page.text(
-        "Now apply a function to every number between the layers. The best that one linear layer can do in place of the stack is least "
+        "Now apply a function to every number between the layers. The best that one linear layer can do "
+        "in place of the stack is least "
         "squares; what it leaves of the variance of the results is 0 where the stack is linear."
     )
     page.table(
@@ -99,13 +112,17 @@ def teach(page: LessonPage) -> None:
     )
     panel = Panel("layers", "variance left by one linear layer, %", (1, 20), (0, 100), wide=470)
     for name, shares in left.items():
-        panel.line([(float(depth), 100 * share) for depth, share in zip(DEPTHS, shares, strict=True)], f"{name} between", markers=6)
+        panel.line(
+            [(float(depth), 100 * share) for depth, share in zip(DEPTHS, shares, strict=True)],
+            f"{name} between",
+            markers=6,
+        )
     page.draw(
         figure([panel], "Variance that one linear layer leaves unexplained, by depth"),
-        """What the best single linear layer cannot explain of a stack's results. With nothing between the layers: 0 at any depth. One
-        random stack per depth.""",
+        """What the best single linear layer cannot explain of a stack's results. With nothing between the layers:
+        0 at any depth. One random stack per depth.""",
     )
     page.mistake(
-        """“A deeper network is a more powerful one” is not true of depth alone: 20 linear layers can do what one can, with 20 times the
-        parameters."""
+        """“A deeper network is a more powerful one” is not true of depth alone: 20 linear layers can do what one
+        can, with 20 times the parameters."""
     )

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from torch import Tensor, nn
 
-from pocketbert.encoder import Encoder
+from pocketbert.encoder import Attention, Encoder
 from pocketbert.loading import load_encoder, load_tokenizer
 from pocketbert.tokenizer import Tokenizer
 
@@ -14,7 +14,8 @@ MODEL = "pocket-mini"
 # Openings of novels, all in the public domain.
 SENTENCES = (
     "It was the best of times, it was the worst of times, it was the age of wisdom, it was the age of foolishness.",
-    "It is a truth universally acknowledged, that a single man in possession of a good fortune, must be in want of a wife.",
+    "It is a truth universally acknowledged, that a single man in possession of a good fortune, must "
+    "be in want of a wife.",
     "Call me Ishmael.",
     "Happy families are all alike; every unhappy family is unhappy in its own way.",
     "There was no possibility of taking a walk that day.",
@@ -27,6 +28,11 @@ SENTENCES = (
 def bundled_model() -> tuple[Encoder, Tokenizer]:
     """The bundled encoder, fresh from its file, with its tokenizer."""
     return load_encoder(MODEL, quiet=True), load_tokenizer(MODEL)
+
+
+def attentions_of(encoder: Encoder) -> list[Attention]:
+    """The attention of each layer, the first layer's first."""
+    return [part for part in encoder.modules() if isinstance(part, Attention)]
 
 
 @contextmanager

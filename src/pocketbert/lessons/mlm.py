@@ -55,42 +55,67 @@ def loss_in_pretraining(model: Pretraining, ids: torch.Tensor, places: list[int]
 @lesson(
     "mlm",
     "Masked words: the loss of two gaps is the sum of two",
-    """The loss of a sentence with two masked words y₁ and y₂ is −(log p(y₁|x̂) + log p(y₂|x̂)), where x̂ is the sentence with both masked: neither gap
-    sees the other's word, and the places that are not masked add nothing.""",
+    """The loss of a sentence with two masked words y₁ and y₂ is −(log p(y₁|x̂) + log p(y₂|x̂)), where x̂ is the
+    sentence with both masked: neither gap sees the other's word, and the places that are not masked add
+    nothing.""",
 )
 def teach(page: LessonPage) -> None:
     model, tokenizer = load_pretraining(MODEL, quiet=True), load_tokenizer(MODEL)
     ids, places, truth = masked(tokenizer)
     shown = SENTENCE.replace(HIDDEN[0], "[MASK]").replace(HIDDEN[1], "[MASK]")
     page.section("The sentence")
-    page.text(f"x̂ = “{shown}”. What stood there is y₁ = {HIDDEN[0]} and y₂ = {HIDDEN[1]}. {MODEL} gives for each gap a probability for each of its "
-        f"{len(tokenizer):,} word pieces:")
+    page.text(
+        f"x̂ = “{shown}”. What stood there is y₁ = {HIDDEN[0]} and y₂ = {HIDDEN[1]}. {MODEL} gives for "
+        "each gap a probability for each of its "
+        f"{len(tokenizer):,} word pieces:"
+    )
     shares = probabilities(model, ids)
     tokens = tokenizer.tokens
     tops = [[(tokens[word], float(shares[place, word])) for word in np.argsort(-shares[place])[:5]] for place in places]
-    page.table(["gap", "first five", "p of the true word"], [
-        [number, ", ".join(f"{word} {100 * share:.1f} %" for word, share in top), f"{100 * shares[place, word]:.1f} %"]
-        for number, (top, place, word) in enumerate(zip(tops, places, truth, strict=True), 1)])
+    page.table(
+        ["gap", "first five", "p of the true word"],
+        [
+            [
+                number,
+                ", ".join(f"{word} {100 * share:.1f} %" for word, share in top),
+                f"{100 * shares[place, word]:.1f} %",
+            ]
+            for number, (top, place, word) in enumerate(zip(tops, places, truth, strict=True), 1)
+        ],
+    )
     page.section("The loss")
-    page.text("Training makes the true words more probable. The two gaps are taken as independent given x̂, so their probabilities multiply; the loss is "
-        "minus the logarithm of the product, and the logarithm of a product is a sum:")
+    page.text(
+        "Training makes the true words more probable. The two gaps are taken as independent given x̂, so "
+        "their probabilities multiply; the loss is "
+        "minus the logarithm of the product, and the logarithm of a product is a sum:"
+    )
     page.formula("loss = −log( p(y₁|x̂) · p(y₂|x̂) ) = −( log p(y₁|x̂) + log p(y₂|x̂) )")
     each = [-float(np.log(shares[place, word])) for place, word in zip(places, truth, strict=True)]
     by_hand, by_trainer = sum(each), loss_in_pretraining(model, ids, places, truth)
     page.check(
-        f"by hand: {each[0]:.4f} + {each[1]:.4f} = {by_hand:.4f}; the loss that `pocketbert pretrain` computes is the same, to 1e-3",
+        f"by hand: {each[0]:.4f} + {each[1]:.4f} = {by_hand:.4f}; the loss that `pocketbert pretrain` "
+        "computes is the same, to 1e-3",
         abs(by_hand - by_trainer) < 1e-3,
         loss=by_hand,
         loss_in_pretraining=by_trainer,
         losses=each,
     )
     blind = 2 * float(np.log(len(tokenizer)))
-    page.check(f"guessing all words alike would have 2·log {len(tokenizer):,} = {blind:.1f}", by_hand < blind, loss_of_guessing=blind)
-    page.text("Trainers divide by the number of masked words, so that batches can be compared: "
-        f"{by_hand:.4f} / 2 = {by_hand / 2:.4f} here. Both are called “the loss”; say which.")
+    page.check(
+        f"guessing all words alike would have 2·log {len(tokenizer):,} = {blind:.1f}",
+        by_hand < blind,
+        loss_of_guessing=blind,
+    )
+    page.text(
+        "Trainers divide by the number of masked words, so that batches can be compared: "
+        f"{by_hand:.4f} / 2 = {by_hand / 2:.4f} here. Both are called “the loss”; say which."
+    )
 
     page.section("What is not in it")
-    page.text("Only the gaps count: the gradient of the loss with respect to what the model says at a place that is not masked is 0.")
+    page.text(
+        "Only the gaps count: the gradient of the loss with respect to what the model says at a place "
+        "that is not masked is 0."
+    )
     logits = model(ids[None]).words
     logits.retain_grad()
     torch.nn.functional.cross_entropy(logits[0, places], torch.tensor(truth), reduction="sum").backward()
@@ -101,24 +126,42 @@ def teach(page: LessonPage) -> None:
         f"{len(others)} places have the gradient 0, the two gaps {norms[places[0]]:.2f} and {norms[places[1]]:.2f}",
         bool((norms[others] == 0).all()) and bool((norms[places] > 0).all()),
     )
-    page.text("And the two gaps do not see each other's word. By the chain rule the pair has p(y₁|x̂)·p(y₂|x̂, y₁): for the second factor y₁ would have to be "
-        "put in first. That is another number:")
+    page.text(
+        "And the two gaps do not see each other's word. By the chain rule the pair has p(y₁|x̂)·p(y₂|x̂, "
+        "y₁): for the second factor y₁ would have to be "
+        "put in first. That is another number:"
+    )
     with_first = ids.clone()
     with_first[places[0]] = truth[0]
     chained = each[0] - float(np.log(probabilities(model, with_first)[places[1], truth[1]]))
     page.check(
-        f"with y₁ put in, −log p(y₁|x̂) − log p(y₂|x̂, y₁) = {chained:.3f}, not {by_hand:.3f}", abs(chained - by_hand) > 1e-3, loss_by_chain_rule=chained
+        f"with y₁ put in, −log p(y₁|x̂) − log p(y₂|x̂, y₁) = {chained:.3f}, not {by_hand:.3f}",
+        abs(chained - by_hand) > 1e-3,
+        loss_by_chain_rule=chained,
     )
     page.mistake(
-        """The condition in both terms is the sentence with *both* gaps. It is not the true sentence, and not the sentence with the other gap filled;
-        and the terms are added, not multiplied: it is the probabilities that multiply."""
+        """The condition in both terms is the sentence with *both* gaps. It is not the true sentence, and not the
+        sentence with the other gap filled; and the terms are added, not multiplied: it is the probabilities
+        that multiply."""
     )
     panels = []
     for number, top in enumerate(tops):
         names = {float(4 - index): word for index, (word, _) in enumerate(top)}
-        panel = Panel("probability, %", "", (0, 100), (-0.6, 4.6), title=f"gap {number + 1} (true: {HIDDEN[number]})", y_names=names, wide=320, left=84)
+        panel = Panel(
+            "probability, %",
+            "",
+            (0, 100),
+            (-0.6, 4.6),
+            title=f"gap {number + 1} (true: {HIDDEN[number]})",
+            y_names=names,
+            wide=320,
+            left=84,
+        )
         for index, (_, share) in enumerate(top):
             panel.box((0, 4 - index - 0.3), (100 * share, 4 - index + 0.3), "f0")
             panel.write((100 * share, 4 - index), f"{100 * share:.1f}", anchor="start", shift=(5, 4))
         panels.append(panel)
-    page.draw(figure(panels, "The five most probable words for two gaps"), f"The five most probable words for each gap, by {MODEL}.")
+    page.draw(
+        figure(panels, "The five most probable words for two gaps"),
+        f"The five most probable words for each gap, by {MODEL}.",
+    )

@@ -38,15 +38,17 @@ def size(module: nn.Module) -> int:
 @lesson(
     "parameters",
     "Parameters: where BERT's 110 million are",
-    """BERT-base has 109,482,240 parameters with its pooler, and 110,074,370 with a two-layer head for two labels: counted by hand, and
-    counted in the code.""",
+    """BERT-base has 109,482,240 parameters with its pooler, and 110,074,370 with a two-layer head for two labels:
+    counted by hand, and counted in the code.""",
 )
 def teach(page: LessonPage) -> None:
     base = SHAPES["base"]
     page.section("The parts of BERT-base")
     page.text(
-        "V = 30,522 word pieces, P = 512 positions, 2 segments; H = 768 numbers per token; F = 4H = 3,072 in the middle of the feed-forward; "
-        "L = 12 layers. A dense layer from n to m numbers has a matrix of n·m and a bias of m; a LayerNorm has γ and β, H each."
+        "V = 30,522 word pieces, P = 512 positions, 2 segments; H = 768 numbers per token; F = 4H = 3,072 "
+        "in the middle of the feed-forward; "
+        "L = 12 layers. A dense layer from n to m numbers has a matrix of n·m and a bias of m; a "
+        "LayerNorm has γ and β, H each."
     )
     layer, table, pooler = layer_by_hand(base), embeddings_by_hand(base), dense_by_hand(768, 768)
     page.formula(
@@ -58,7 +60,9 @@ def teach(page: LessonPage) -> None:
     )
     counts = count_parameters(base)
     parts = (("embeddings", table), ("encoder", 12 * layer), ("pooler", pooler))
-    page.check("each of these is what the encoder's own modules have", all(counts[name] == number for name, number in parts))
+    page.check(
+        "each of these is what the encoder's own modules have", all(counts[name] == number for name, number in parts)
+    )
     total = table + 12 * layer + pooler
     page.check(f"BERT-base: {total:,}", total == counts["parameters"] == PUBLISHED["base"], base=counts["parameters"])
     page.text("A two-layer head for two labels is a dense layer from 768 to 768 and one from 768 to 2:")
@@ -76,22 +80,31 @@ def teach(page: LessonPage) -> None:
     rows, agree = [], True
     for name, config in SHAPES.items():
         found = count_parameters(config)
-        by_hand = embeddings_by_hand(config) + config.layers * layer_by_hand(config) + dense_by_hand(config.width, config.width)
+        by_hand = (
+            embeddings_by_hand(config)
+            + config.layers * layer_by_hand(config)
+            + dense_by_hand(config.width, config.width)
+        )
         agree = agree and by_hand == found["parameters"]
         share = f"{100 * found['embeddings'] / found['parameters']:.0f} %"
         rows.append([name, config.layers, config.width, config.heads, by_hand, found["parameters"], share])
     page.table(["shape", "layers", "width", "heads", "by hand", "in the code", "of these, embeddings"], rows)
     page.check("by hand and in the code agree for all six", agree, by_shape={str(row[0]): row[5] for row in rows})
     page.check("BERT-large: 335,141,888", rows[-1][5] == PUBLISHED["large"])
-    page.text("The paper says 110 million and 340 million: rounded, and with the heads of pretraining or without. Counts that differ in the last "
-        "digits mostly differ in pooler, heads or biases: say which you count.")
+    page.text(
+        "The paper says 110 million and 340 million: rounded, and with the heads of pretraining or "
+        "without. Counts that differ in the last "
+        "digits mostly differ in pooler, heads or biases: say which you count."
+    )
     page.mistake(
-        """Heads of attention do not appear in these formulas: their number changes nothing (lesson heads). And in a small BERT most parameters are
-        the word table: “a model of 4 million parameters” may have 0.4 million that compute."""
+        """Heads of attention do not appear in these formulas: their number changes nothing (lesson heads). And in
+        a small BERT most parameters are the word table: “a model of 4 million parameters” may have 0.4 million
+        that compute."""
     )
     tiny = count_parameters(SHAPES["tiny"])
     page.check(
-        f"in BERT-tiny, the layers have {tiny['encoder']:,} of {tiny['parameters']:,} parameters", tiny["encoder"] < 0.1 * tiny["parameters"]
+        f"in BERT-tiny, the layers have {tiny['encoder']:,} of {tiny['parameters']:,} parameters",
+        tiny["encoder"] < 0.1 * tiny["parameters"],
     )
     page.draw(draw(), "Which share of the parameters is where. The smaller the BERT, the more of it is the word table.")
 
@@ -101,7 +114,11 @@ def draw() -> str:
     panel = Panel("share of the parameters, %", "", (0, 100), (-0.6, 5.6), y_names=names, wide=560, left=70)
     for index, name in names.items():
         counts, left = count_parameters(SHAPES[name]), 0.0
-        parts = (("embeddings", "f0", counts["embeddings"]), ("layers", "f2", counts["encoder"]), ("", "f1", counts["pooler"]))
+        parts = (
+            ("embeddings", "f0", counts["embeddings"]),
+            ("layers", "f2", counts["encoder"]),
+            ("", "f1", counts["pooler"]),
+        )
         for label, kind, number in parts:
             share = 100 * number / counts["parameters"]
             panel.box((left, index - 0.32), (left + share, index + 0.32), kind)

@@ -30,8 +30,9 @@ def entropy(shares: np.ndarray) -> float:
 @lesson(
     "softmax",
     "Softmax: probabilities from differences of scores",
-    """softmax(2, 1, 0) = (0.665, 0.245, 0.090). Only differences of scores matter: adding a number to all of them changes
-    nothing. Dividing them by a temperature T goes from "only the largest" (T → 0) to "all alike" (T → ∞).""",
+    """softmax(2, 1, 0) = (0.665, 0.245, 0.090). Only differences of scores matter: adding a number to all of them
+    changes nothing. Dividing them by a temperature T goes from "only the largest" (T → 0) to "all alike" (T →
+    ∞).""",
 )
 def teach(page: LessonPage) -> None:
     scores = np.array(SCORES)
@@ -40,7 +41,8 @@ def teach(page: LessonPage) -> None:
     page.text("A score sᵢ is any number; there are n of them, s₁ … sₙ. Softmax makes shares pᵢ of them:")
     page.formula("pᵢ = exp(sᵢ) / Σⱼ exp(sⱼ)          j runs over all n scores")
     page.text(
-        "exp is positive, so every pᵢ is; and the sum below is the sum of what stands above, so the shares add up to 1. For the "
+        "exp is positive, so every pᵢ is; and the sum below is the sum of what stands above, so the "
+        "shares add up to 1. For the "
         f"scores (2, 1, 0): {', '.join(f'exp({score:g}) = {np.exp(score):.3f}' for score in SCORES)}, together "
         f"{np.exp(scores).sum():.3f}; divide each by that."
     )
@@ -57,7 +59,8 @@ def teach(page: LessonPage) -> None:
     page.text("Divide one share by another, and everything but the two scores falls out:")
     page.formula("pᵢ / pⱼ = exp(sᵢ) / exp(sⱼ) = exp(sᵢ − sⱼ)")
     page.text(
-        "So a number c that is added to all scores changes nothing: (sᵢ + c) − (sⱼ + c) = sᵢ − sⱼ. That is also how it is "
+        "So a number c that is added to all scores changes nothing: (sᵢ + c) − (sⱼ + c) = sᵢ − sⱼ. That "
+        "is also how it is "
         "computed: take c = −(largest score), and the largest power is exp(0) = 1, whatever the scores are."
     )
     moved = max(float(np.abs(softmax(scores + c) - shares).max()) for c in (-1000.0, -5.0, 3.0, 1000.0))
@@ -71,8 +74,10 @@ def teach(page: LessonPage) -> None:
 
     page.section("Temperature")
     page.text(
-        "Divide the scores by T before softmax. By the line above, pᵢ / pⱼ = exp((sᵢ − sⱼ)/T): a small T makes differences "
-        "large, a large T makes them small. How even the shares are is told by the entropy H = −Σᵢ pᵢ log pᵢ, from 0 (one has "
+        "Divide the scores by T before softmax. By the line above, pᵢ / pⱼ = exp((sᵢ − sⱼ)/T): a small T "
+        "makes differences "
+        "large, a large T makes them small. How even the shares are is told by the entropy H = −Σᵢ pᵢ log "
+        "pᵢ, from 0 (one has "
         "everything) to log n (all alike; log 3 = 1.099)."
     )
     temperatures = np.geomspace(0.1, 20, 60)
@@ -85,20 +90,25 @@ def teach(page: LessonPage) -> None:
     )
     page.check("the entropy grows with T at each of 60 temperatures from 0.1 to 20", bool(np.all(np.diff(even) > 0)))
     page.check("T = 0.1 gives the largest score all but 0.0001", at[0.1][0] > 0.9999, coldest=at[0.1])
-    page.check("T = 20 is within 0.04 of one third each", float(np.abs(at[20.0] - 1 / 3).max()) < 0.04, hottest=at[20.0])
+    page.check(
+        "T = 20 is within 0.04 of one third each", float(np.abs(at[20.0] - 1 / 3).max()) < 0.04, hottest=at[20.0]
+    )
     panel = Panel("temperature T (logarithmic)", "share p", (0.1, 20), (0, 1), log_x=True, wide=460)
     for index, score in enumerate(SCORES):
-        panel.line([(float(t), float(row[index])) for t, row in zip(temperatures, rows, strict=True)], f"score {score:g}")
+        panel.line(
+            [(float(t), float(row[index])) for t, row in zip(temperatures, rows, strict=True)], f"score {score:g}"
+        )
     panel.reference(x=1.0)
     page.draw(
         figure([panel], "Shares of three scores against temperature"),
-        """The three shares against T: from "only the largest", left, towards one third each, right. The dotted line is T = 1,
-        plain softmax.""",
+        """The three shares against T: from "only the largest", left, towards one third each, right. The dotted
+        line is T = 1, plain softmax.""",
     )
     twice = softmax(2 * scores)
     page.mistake(
         f"Softmax is not "
         f"“divide by the sum”: that would make (0.667, 0.333, 0) of (2, 1, 0), and fails for negative scores. Nor "
-        f"do only ratios matter: doubling all scores is T = ½, and gives ({', '.join(f'{share:.3f}' for share in twice)})."
+        "do only ratios matter: doubling all scores is T = ½, and gives "
+        f"({', '.join(f'{share:.3f}' for share in twice)})."
     )
     page.check("doubling the scores is T = ½", float(np.abs(twice - softmax(scores, 0.5)).max()) < 1e-12, doubled=twice)

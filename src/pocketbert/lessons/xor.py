@@ -36,7 +36,10 @@ class Networks:
 
     def __init__(self, seeds: int, hidden: int = HIDDEN) -> None:
         shapes = ((2, hidden), (1, hidden), (hidden, 1), (1, 1))
-        drawn = [[np.random.default_rng([seed, n]).normal(size=shape) for seed in range(seeds)] for n, shape in enumerate(shapes)]
+        drawn = [
+            [np.random.default_rng([seed, n]).normal(size=shape) for seed in range(seeds)]
+            for n, shape in enumerate(shapes)
+        ]
         self.parameters = [torch.tensor(np.stack(part), requires_grad=True) for part in drawn]
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -60,19 +63,23 @@ class Networks:
 @lesson(
     "xor",
     "XOR: no line does it, one hidden layer does",
-    """No line separates the points where exactly one of two inputs is 1 from the others (linear programming finds none). A network
-    with one hidden layer learns it.""",
+    """No line separates the points where exactly one of two inputs is 1 from the others (linear programming finds
+    none). A network with one hidden layer learns it.""",
 )
 def teach(page: LessonPage) -> None:
     page.section("Why there is no line")
     page.text(
-        "XOR(x₁, x₂) is 1 if exactly one of x₁ and x₂ is 1, else 0. A perceptron says 1 where f(x) = w₁x₁ + w₂x₂ + b is positive. It "
+        "XOR(x₁, x₂) is 1 if exactly one of x₁ and x₂ is 1, else 0. A perceptron says 1 where f(x) = w₁x₁ "
+        "+ w₂x₂ + b is positive. It "
         "would need"
     )
     page.formula("f(0,1) > 0,   f(1,0) > 0,   f(0,0) < 0,   f(1,1) < 0")
     page.text("But the first two and the last two have the same sum, whatever w₁, w₂ and b are:")
     page.formula("f(0,1) + f(1,0) = w₁ + w₂ + 2b = f(0,0) + f(1,1)")
-    page.text("One side would be positive and the other negative: a contradiction. Linear programming finds such a line if there is any:")
+    page.text(
+        "One side would be positive and the other negative: a contradiction. Linear programming finds "
+        "such a line if there is any:"
+    )
     found = {labels: separable(labels) for labels in product((0, 1), repeat=4)}
     page.check("linear programming proves that there is none for XOR", not found[XOR])
     page.check("and finds one for AND and for OR", found[(0, 0, 0, 1)] and found[(0, 1, 1, 1)])
@@ -90,35 +97,44 @@ def teach(page: LessonPage) -> None:
     page.formula("XOR(x₁, x₂) = relu(x₁ + x₂) − 2·relu(x₁ + x₂ − 1)")
     total = CORNERS.sum(1)
     by_hand = np.maximum(total, 0) - 2 * np.maximum(total - 1, 0)
-    page.check(f"at the four corners that is {', '.join(f'{value:g}' for value in by_hand)}", tuple(by_hand) == XOR, by_hand=by_hand)
+    page.check(
+        f"at the four corners that is {', '.join(f'{value:g}' for value in by_hand)}",
+        tuple(by_hand) == XOR,
+        by_hand=by_hand,
+    )
     networks = Networks(SEEDS)
     right = networks.train()
     page.check(
-        f"a network with {HIDDEN} hidden units (tanh), from random weights, learns all four corners from {right.count(4)} of {SEEDS} seeds "
+        f"a network with {HIDDEN} hidden units (tanh), from random weights, learns all four corners from "
+        f"{right.count(4)} of {SEEDS} seeds "
         f"in {STEPS} steps",
         right.count(4) >= SEEDS - 2,
         corners_right=right,
     )
     page.mistake(
-        """XOR is not “too hard for neural networks”: it is too hard for one layer. And a hidden layer alone is not the point either: without
-        a non-linear function in it, it is one layer again (lesson linear-collapse)."""
+        """XOR is not “too hard for neural networks”: it is too hard for one layer. And a hidden layer alone is not
+        the point either: without a non-linear function in it, it is one layer again (lesson linear-collapse)."""
     )
-    panels = [Panel("x₁", "x₂", (-0.5, 1.5), (-0.5, 1.5), title=title, wide=290) for title in ("a line", "a hidden layer")]
+    panels = [
+        Panel("x₁", "x₂", (-0.5, 1.5), (-0.5, 1.5), title=title, wide=290) for title in ("a line", "a hidden layer")
+    ]
     shown = right.index(max(right))
     regions = [lambda x: x @ torch.tensor(line[:2]) + line[2], lambda x: networks(x)[shown]]
     for panel, region in zip(panels, regions, strict=True):
         shade(panel, region)
         panel.dots([(x, y) for (x, y), label in zip(CORNERS.tolist(), XOR, strict=True) if label], "XOR is 1", style=1)
-        panel.dots([(x, y) for (x, y), label in zip(CORNERS.tolist(), XOR, strict=True) if not label], "XOR is 0", style=0)
+        panel.dots(
+            [(x, y) for (x, y), label in zip(CORNERS.tolist(), XOR, strict=True) if not label], "XOR is 0", style=0
+        )
     page.draw(
         figure(panels, "Where a line and where a network with a hidden layer say 1"),
-        """Where each says 1 (grey). Left: the best of the random lines; one corner is on the wrong side. Right: one of the networks that
-        learned it.""",
+        """Where each says 1 (grey). Left: the best of the random lines; one corner is on the wrong side. Right:
+        one of the networks that learned it.""",
     )
 
 
 def best_line(tries: int = 50_000) -> tuple[int, np.ndarray]:
-    """Of many random lines, the one with the most corners right; of these the one that passes furthest from a corner."""
+    """Of many random lines, one with the most corners right; of these, the one furthest from all corners."""
     lines = np.random.default_rng(0).normal(size=(tries, 3))
     lines /= np.linalg.norm(lines[:, :2], axis=1, keepdims=True)
     values = lines @ np.column_stack([CORNERS, np.ones(4)]).T  # (tries, 4)

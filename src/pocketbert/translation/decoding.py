@@ -65,7 +65,7 @@ def greedy(
             break
     written = torch.stack(history, dim=1).tolist()
     columns = (written, lengths.tolist(), total.tolist(), ended.tolist())
-    return [_hypothesis(*row, length_penalty) for row in zip(*columns, strict=True)]
+    return [_hypothesis(row, length_penalty) for row in zip(*columns, strict=True)]
 
 
 def beam_search(
@@ -129,11 +129,11 @@ def beam_search(
         if (ended | (total == -torch.inf)).all():
             break
         state = reorder(state, (offsets + parents).flatten())
-    columns = [part.tolist() for part in (history, lengths, total, ended)]
+    columns = [part[:, :best].tolist() for part in (history, lengths, total, ended)]  # they are sorted
     found = []
     for rows in zip(*columns, strict=True):
-        possible = [row for row in zip(*rows, strict=True) if row[2] > -torch.inf]
-        found.append([_hypothesis(*row, length_penalty) for row in possible[:best]])
+        possible = [row for row in zip(*rows, strict=True) if row[2] > -torch.inf]  # fewer than W may exist
+        found.append([_hypothesis(row, length_penalty) for row in possible])
     return found
 
 
@@ -142,9 +142,8 @@ def scored(log_probability: Tensor, lengths: Tensor, length_penalty: float) -> T
     return log_probability / lengths.double().clamp(min=1) ** length_penalty
 
 
-def _hypothesis(
-    tokens: list[int], length: int, log_probability: float, ended: bool, length_penalty: float
-) -> Hypothesis:
+def _hypothesis(row: tuple[list[int], int, float, bool], length_penalty: float) -> Hypothesis:
+    tokens, length, log_probability, ended = row
     score = log_probability / max(1, length) ** length_penalty
     return Hypothesis(tuple(tokens[:length]), log_probability, score, ended)
 
