@@ -45,11 +45,10 @@ def teach(page: LessonPage) -> None:
     encoder, tokenizer = bundled_model()
     page.section("Step by step")
     page.text(
-        "A sentence is T tokens, each a row x of H numbers. Three learned matrices make three rows of "
-        "each token: a query q = "
-        "xW_Q + b_Q (what it looks for), a key k = xW_K + b_K (what it can be found by), a value v = xW_V "
-        "+ b_V (what it hands "
-        "over). A head has its own share of the columns, d_k = H / number of heads. For token i and every token j:"
+        "A sentence is T tokens, each a row x of H numbers. Three learned matrices make three rows of each token: a "
+        "query q = xW_Q + b_Q (what it looks for), a key k = xW_K + b_K (what it can be found by), a value v = xW_V + "
+        "b_V (what it hands over). A head has its own share of the columns, d_k = H / number of heads. For token i "
+        "and every token j:"
     )
     page.formula(
         "score   sᵢⱼ = qᵢ · kⱼ / √d_k",
@@ -88,8 +87,8 @@ def against_the_encoder(page: LessonPage, encoder: Encoder, tokenizer: Tokenizer
             worst = max(worst, float(np.abs(by_hand - result[0].numpy()).max()))
             worst_map = max(worst_map, float(np.abs(map_by_hand - maps[int(number)][0].numpy()).max()))
     page.check(
-        f"three sentences, all layers and heads of {MODEL}: these loops give the encoder's result, to 1e-4 "
-        "(it computes in 32 bits, the loops in 64)",
+        f"three sentences, all layers and heads of {MODEL}: these loops give the encoder's result, to 1e-4 (it "
+        "computes in 32 bits, the loops in 64)",
         worst < 1e-4,
         result_error=worst,
     )
@@ -99,9 +98,8 @@ def against_the_encoder(page: LessonPage, encoder: Encoder, tokenizer: Tokenizer
 def why_the_root(page: LessonPage) -> tuple[list[int], dict[int, dict[str, float]]]:
     page.section("Why √d_k")
     page.text(
-        "Let the d_k numbers of q and k be independent, with mean 0 and variance 1. A product qₐkₐ then "
-        "has mean 0 and variance 1, "
-        "and a sum of independent ones has the sum of their variances:"
+        "Let the d_k numbers of q and k be independent, with mean 0 and variance 1. A product qₐkₐ then has mean 0 "
+        "and variance 1, and a sum of independent ones has the sum of their variances:"
     )
     page.formula("q · k = Σₐ qₐkₐ          Var(q · k) = d_k          Var(q · k / √d_k) = 1")
     random, dims = np.random.default_rng(0), [4, 16, 64, 256, 1024]
@@ -140,16 +138,14 @@ def why_the_root(page: LessonPage) -> tuple[list[int], dict[int, dict[str, float
     falling = [row["entropy"] for row in measured.values()]
     page.check("undivided, it falls with every step of width", bool(np.all(np.diff(falling) < 0)))
     page.text(
-        "That matters for learning. How much a weight pᵢ changes with the score sⱼ is ∂pᵢ/∂sⱼ = pᵢ(δᵢⱼ − "
-        "pⱼ), where δᵢⱼ is 1 if "
-        "i = j and else 0. Where one weight is near 1 and the others near 0, all of these are near 0: no "
+        "That matters for learning. How much a weight pᵢ changes with the score sⱼ is ∂pᵢ/∂sⱼ = pᵢ(δᵢⱼ − pⱼ), where "
+        "δᵢⱼ is 1 if i = j and else 0. Where one weight is near 1 and the others near 0, all of these are near 0: no "
         "gradient comes through."
     )
     slopes = {d: (row["slope"], row["scaled_slope"]) for d, row in measured.items()}
     page.check(
-        f"the sum of all |∂pᵢ/∂sⱼ|, undivided, falls from {slopes[4][0]:.2f} at d_k = 4 to "
-        f"{slopes[1024][0]:.2f} at 1,024; "
-        f"divided by √d_k it stays at {slopes[4][1]:.2f} and {slopes[1024][1]:.2f}",
+        f"the sum of all |∂pᵢ/∂sⱼ|, undivided, falls from {slopes[4][0]:.2f} at d_k = 4 to {slopes[1024][0]:.2f} at "
+        f"1,024; divided by √d_k it stays at {slopes[4][1]:.2f} and {slopes[1024][1]:.2f}",
         slopes[1024][0] < slopes[4][0] / 4 and abs(slopes[1024][1] / slopes[4][1] - 1) < 0.1,
     )
     return dims, measured
@@ -166,9 +162,8 @@ def on_the_model(page: LessonPage, encoder: Encoder, tokenizer: Tokenizer) -> No
     both = [attention_by_hand(x, attention, scaled=scaled)[1] for scaled in (True, False)]
     divided, undivided = (float(np.mean([entropy(row) for row in maps.reshape(-1, len(x))])) for maps in both)
     page.check(
-        f"the same in {MODEL}'s first layer (d_k = 64, {len(x)} tokens): mean entropy {divided:.2f} as it "
-        f"is, {undivided:.2f} "
-        "if the division is left out",
+        f"the same in {MODEL}'s first layer (d_k = 64, {len(x)} tokens): mean entropy {divided:.2f} as it is, "
+        f"{undivided:.2f} if the division is left out",
         undivided < divided - 0.5,
         model_entropy=divided,
         model_entropy_undivided=undivided,
@@ -184,9 +179,9 @@ def _first_states(encoder: Encoder, tokenizer: Tokenizer, sentence: str) -> np.n
 
 def itself(page: LessonPage, encoder: Encoder, tokenizer: Tokenizer) -> None:
     page.text(
-        "Take vectors of equal length and let query and key be the vector itself: by Cauchy and Schwarz, "
-        "x·y ≤ ‖x‖‖y‖, so nothing "
-        "beats x·x. But W_Q and W_K are two matrices, learned apart, and xᵢW_Q · xᵢW_K has no reason to be the largest."
+        "Take vectors of equal length and let query and key be the vector itself: by Cauchy and Schwarz, x·y ≤ "
+        "‖x‖‖y‖, so nothing beats x·x. But W_Q and W_K are two matrices, learned apart, and xᵢW_Q · xᵢW_K has no "
+        "reason to be the largest."
     )
     layers, equal, rows_seen = len(encoder.layers), [], 0
     own, ends = np.zeros(layers), 0
@@ -217,8 +212,8 @@ def itself(page: LessonPage, encoder: Encoder, tokenizer: Tokenizer) -> None:
     )
     total = layers * rows_seen
     page.check(
-        f"[CLS] or [SEP] has the largest weight in {100 * ends / total:.0f} % of the rows, more often "
-        "than the token itself",
+        f"[CLS] or [SEP] has the largest weight in {100 * ends / total:.0f} % of the rows, more often than the token "
+        "itself",
         ends > own.sum(),
         share_at_the_ends=ends / total,
     )

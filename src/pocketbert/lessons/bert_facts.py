@@ -86,15 +86,14 @@ def answers() -> Sequence[tuple[str, str, str]]:
 def teach(page: LessonPage) -> None:
     page.section("Questions and answers")
     page.text(
-        "All from Devlin, Chang, Lee and Toutanova (2019), “BERT: Pre-training of Deep Bidirectional "
-        "Transformers for Language Understanding”; the last column says where. What is "
-        "said there of machines, corpora and scores cannot be checked here; what is a property of the "
-        "architecture is, below."
+        "All from Devlin, Chang, Lee and Toutanova (2019), “BERT: Pre-training of Deep Bidirectional Transformers for "
+        "Language Understanding”; the last column says where. What is said there of machines, corpora and scores "
+        "cannot be checked here; what is a property of the architecture is, below."
     )
     page.table(["question", "answer", "where"], answers())
     page.mistake(
-        "Student reports give BERT-large a width of 768. That is BERT-base's; with 24 layers and 16 heads "
-        "it would not even be 64 per head, but 48."
+        "Student reports give BERT-large a width of 768. That is BERT-base's; with 24 layers and 16 heads it would "
+        "not even be 64 per head, but 48."
     )
     page.section("What the code says")
     large, base = SHAPES["large"], SHAPES["base"]
@@ -124,8 +123,8 @@ def teach(page: LessonPage) -> None:
         isinstance(model.words, MaskedWordHead) and isinstance(model.next_sentence, NextSentenceHead),
     )
     page.check(
-        f"{Drawing().share:.0%} of the words are chosen here too, {MASKED:.0%} of them masked and "
-        f"{RANDOM:.0%} replaced".replace("%", " %"),
+        f"{Drawing().share:.0%} of the words are chosen here too, {MASKED:.0%} of them masked and {RANDOM:.0%} "
+        "replaced".replace("%", " %"),
         (Drawing().share, MASKED, RANDOM) == (0.15, 0.8, 0.1),
     )
     page.check(
@@ -153,8 +152,8 @@ def arithmetic(page: LessonPage) -> None:
         f"{tokens / words:.0f} times the corpora",
     )
     page.check(
-        f"“about 40 epochs” fits: {tokens / words:.0f} (a word is a little more than one token, and not "
-        "every sequence is full)",
+        f"“about 40 epochs” fits: {tokens / words:.0f} (a word is a little more than one token, and not every "
+        "sequence is full)",
         35 < tokens / words < 45,
         epochs=tokens / words,
     )
@@ -170,15 +169,14 @@ def arithmetic(page: LessonPage) -> None:
     masked, causal = TABLE_5["without next-sentence prediction"], TABLE_5["left to right, without it"]
     ahead = [round(a - b, 1) for a, b in zip(masked, causal, strict=True)]
     page.check(
-        f"like with like, both without next-sentence prediction: masked words are ahead by {min(ahead)} "
-        f"to {max(ahead)} points, on each of the five",
+        f"like with like, both without next-sentence prediction: masked words are ahead by {min(ahead)} to "
+        f"{max(ahead)} points, on each of the five",
         min(ahead) > 0,
         ahead=dict(zip(TASKS, ahead, strict=True)),
     )
     page.mistake(
-        "“Left to right trains faster, so it is better”: it learns from every word, and is ahead only in "
-        "the first steps; in the end it is behind on all five tasks. A BiLSTM on top helps it on SQuAD "
-        "alone."
+        "“Left to right trains faster, so it is better”: it learns from every word, and is ahead only in the first "
+        "steps; in the end it is behind on all five tasks. A BiLSTM on top helps it on SQuAD alone."
     )
     helped = [task for task, a, b in zip(TASKS, TABLE_5["the same + BiLSTM"], causal, strict=True) if a > b]
     page.check(f"the BiLSTM raises the score of: {', '.join(helped)}", helped == ["SQuAD F1"])
@@ -203,6 +201,6 @@ def draw(page: LessonPage) -> None:
         scores.dots([(float(i), value) for i, value in enumerate(values)], name)
     page.draw(
         figure([rate, scores], "BERT's learning rate, and scores of Table 5"),
-        "Left: the learning rate over a million steps. Right: three rows of the paper's Table 5; all "
-        "without next-sentence prediction.",
+        "Left: the learning rate over a million steps. Right: three rows of the paper's Table 5; all without "
+        "next-sentence prediction.",
     )

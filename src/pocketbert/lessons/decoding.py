@@ -75,10 +75,9 @@ def two_steps() -> tuple[Tensor, dict[str, float]]:
 def teach(page: LessonPage) -> None:
     page.section("Two steps")
     page.text(
-        "A decoder gives, step by step, the probability of the next word after those so far. A sentence's "
-        "probability is the product of its words'. "
-        "Greedy search takes the most probable word at every step. Beam search of width W keeps the W "
-        "most probable beginnings instead."
+        "A decoder gives, step by step, the probability of the next word after those so far. A sentence's probability "
+        "is the product of its words'. Greedy search takes the most probable word at every step. Beam search of width "
+        "W keeps the W most probable beginnings instead."
     )
     table, expected = two_steps()
 
@@ -116,16 +115,14 @@ def teach(page: LessonPage) -> None:
         exhaustive=exact,
     )
     page.text(
-        "Logarithms are added instead of multiplying probabilities, which would soon be 0 in a computer's "
-        "numbers. And sums of "
-        "logarithms grow more negative with every word, so short sentences are favoured; dividing by a "
-        "power of the length (`length_penalty`) "
-        "counters that."
+        "Logarithms are added instead of multiplying probabilities, which would soon be 0 in a computer's numbers. "
+        "And sums of logarithms grow more negative with every word, so short sentences are favoured; dividing by a "
+        "power of the length (`length_penalty`) counters that."
     )
     length_penalty(page)
     tree = draw_tree()
     curve = Panel(
-        "beam width W", "best sentence found, %", (0, 10), (60, 100), title=f"{MODELS} random models", wide=330
+        "beam width W", "best sentence found, %", (0, 10), (40, 100), title=f"{MODELS} random models", wide=330
     )
     curve.line(
         [(float(width), 100 * share) for width, share in found.items()], "beam search (W = 1: greedy)", markers=10
@@ -140,10 +137,9 @@ def teach(page: LessonPage) -> None:
 def random_models(page: LessonPage) -> tuple[dict[int, float], float, int]:
     page.section("How often does it miss?")
     page.text(
-        f"{MODELS} random language models: {TOKENS - 1} words and an end, at most {LENGTH} tokens, and "
-        "after every beginning probabilities of their own "
-        "(softmax of normal scores with standard deviation 1.5). They are small enough to try every "
-        "sentence, so we know the best one of each."
+        f"{MODELS} random language models: {TOKENS - 1} words and an end, at most {LENGTH} tokens, and after every "
+        "beginning probabilities of their own (softmax of normal scores with standard deviation 1.5). They are small "
+        "enough to try every sentence, so we know the best one of each."
     )
     models = Tree(MODELS, seed=0)
     best = models.best()
@@ -161,9 +157,8 @@ def random_models(page: LessonPage) -> tuple[dict[int, float], float, int]:
         + [[f"beam, width {w}", f"{100 * found[w]:.1f} %"] for w in (2, 5, 10)],
     )
     page.check(
-        f"greedy search misses the best sentence of {100 * (1 - by_greedy):.0f} % of the models; width 2 "
-        f"of {100 * (1 - found[2]):.0f} %, width 5 of "
-        f"{100 * (1 - found[5]):.1f} %",
+        f"greedy search misses the best sentence of {100 * (1 - by_greedy):.0f} % of the models; width 2 of "
+        f"{100 * (1 - found[2]):.0f} %, width 5 of {100 * (1 - found[5]):.1f} %",
         by_greedy < found[2] < found[5],
         found_by_greedy=by_greedy,
         found_by_width=found,
@@ -186,8 +181,8 @@ def length_penalty(page: LessonPage) -> None:
         beams = beam_search(models.step, state, start, end=END, max_length=LENGTH, width=10, length_penalty=penalty)
         lengths.append(float(np.mean([len(beam[0].tokens) for beam in beams])))
     page.check(
-        f"width 10, 100 other models: sentences of {lengths[0]:.1f} tokens on average by the sum, of "
-        f"{lengths[1]:.1f} by the mean (penalty 1)",
+        f"width 10, 100 other models: sentences of {lengths[0]:.1f} tokens on average by the sum, of {lengths[1]:.1f} "
+        "by the mean (penalty 1)",
         lengths[1] > lengths[0],
         mean_length=lengths,
     )
@@ -208,14 +203,14 @@ def _sum_of(models: Tree, row: int, hypothesis: Hypothesis) -> float:
 def draw_tree() -> Panel:
     panel = Panel(
         "step",
-        "",
+        "first word",
         (-0.15, 2.5),
         (0, 1),
         x_names={0.0: "0", 1.0: "1", 2.0: "2"},
-        y_names={-1.0: ""},
+        y_names={0.75: "A", 0.25: "B"},
         title="A or B",
-        wide=350,
-        left=24,
+        wide=370,
+        left=48,
     )
     places = {"start": (0, 0.5), "A": (1, 0.75), "B": (1, 0.25), "A next": (2, 0.75), "B next": (2, 0.25)}
     panel.line([places["start"], places["A"], places["A next"]], "greedy search", markers=3, style=0)

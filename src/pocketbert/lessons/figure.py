@@ -7,6 +7,7 @@ has a dash, a marker or a pattern of its own, and is named beside the panel.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from markupsafe import Markup
 
@@ -45,7 +46,7 @@ class Panel:
     high: float = 270
     left: float = 62
     series: list[str] = field(default_factory=list)
-    _marks: list[tuple[str, object]] = field(default_factory=list)
+    _marks: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
 
     def line(self, points: Sequence[Point], name: str, *, markers: int = 6, style: int | None = None) -> None:
         """A line with a dash and a marker of its own; `markers`: about how many of its points are marked."""
@@ -82,7 +83,7 @@ class Panel:
         y = Scale(*self.y, top + self.high - 48, top + 34, log=self.log_y)
         parts = self._axes(x, y)
         for kind, mark in self._marks:
-            parts += getattr(self, f"_draw_{kind}")(x, y, *mark)  # type: ignore[misc]
+            parts += getattr(self, f"_draw_{kind}")(x, y, *mark)
         return parts
 
     def _axes(self, x: Scale, y: Scale) -> list[Markup]:
@@ -174,11 +175,16 @@ def figure(panels: Sequence[Panel], label: str) -> str:
 
 def _key(left: float, top: float, index: int, name: str, panel: Panel) -> list[Markup]:
     parts = []
-    if any(kind == "line" and mark[1] == index for kind, mark in panel._marks):  # type: ignore[index]
+    marked = [
+        kind == "dots" or mark[2] > 0 for kind, mark in panel._marks if kind in ("line", "dots") and mark[1] == index
+    ]
+    if any(kind == "line" and mark[1] == index for kind, mark in panel._marks):
         dash = DASHES[index % len(DASHES)] or None
         ends = {"x1": left, "x2": left + 34, "y1": top, "y2": top}
         parts.append(tag("line", class_=f"s s{index % 5}", stroke_dasharray=dash, **ends))
-    return [*parts, marker((left + 17, top), index), tag("text", name, x=left + 42, y=top + 4)]
+    if any(marked):
+        parts.append(marker((left + 17, top), index))
+    return [*parts, tag("text", name, x=left + 42, y=top + 4)]
 
 
 def _numbers(limits: tuple[float, float], log: bool) -> list[tuple[float, str]]:

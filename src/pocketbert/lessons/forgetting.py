@@ -37,7 +37,7 @@ def sentences() -> tuple[list[str], np.ndarray]:
 
 
 def features() -> tuple[Tensor, Tensor]:
-    """The frozen model's mean vector of each question with each sentence (2, sentences, width); labels (2, sentences)."""
+    """The frozen model's mean vectors of question and sentence (2, sentences, width); the labels (2, sentences)."""
     texts, labels = sentences()
     encoder, tokenizer = load_encoder(MODEL, quiet=True), load_tokenizer(MODEL)
     made = []
@@ -122,18 +122,22 @@ def teach(page: LessonPage) -> None:
     texts, _ = sentences()
     page.text(
         f"{count} sentences made from {len(FRAMES)} frames, {sum(map(len, THINGS.values()))} things and "
-        f"{sum(map(len, WORDS.values()))} words, such as “{texts[0]}” and "
-        f"“{texts[-1]}” Two tasks: “{QUESTIONS[0]}” and “{QUESTIONS[1]}” The question is put before the "
-        f"sentence, {MODEL} (frozen) makes one vector of both, and a small network "
-        f"({x.shape[2]} inputs, {HIDDEN} hidden units, 2 outputs for no and yes) answers. The vector "
-        "tells which question was asked, so one network can learn both."
+        f"{sum(map(len, WORDS.values()))} words, such as “{texts[0]}” and “{texts[-1]}” Two tasks: “{QUESTIONS[0]}” "
+        f"and “{QUESTIONS[1]}” The question is put before the sentence, {MODEL} (frozen) makes one vector of both, "
+        f"and a small network ({x.shape[2]} inputs, {HIDDEN} hidden units, 2 outputs for no and yes) answers. The "
+        "vector tells which question was asked, so one network can learn both."
     )
     page.text(
-        f"First {STEPS} steps on the first task, then {STEPS} on the second, which says nothing about the "
-        "first. The gradient of the second task's loss moves the same "
-        "weights, and nothing in it holds the first task's answers in place. Replay: a share of the "
-        "first task's training examples stays in the batch. Three quarters of the "
+        f"First {STEPS} steps on the first task, then {STEPS} on the second, which says nothing about the first. The "
+        "gradient of the second task's loss moves the same weights, and nothing in it holds the first task's answers "
+        "in place. Replay: a share of the first task's training examples stays in the batch. Three quarters of the "
         f"sentences train, the rest test; {SEEDS} seeds draw weights and split."
+    )
+    page.formula(
+        "first task    θ ← θ − η ∇L₁(θ)",
+        "second task   θ ← θ − η ∇L₂(θ)                          L₁ is nowhere in it",
+        "with replay   θ ← θ − η ∇(L₂ + L₁ on what is replayed)(θ)",
+        "θ: the weights;  L₁, L₂: the tasks' losses;  ∇: the gradient;  η: the step (Adam makes one for each weight)",
     )
     curves = {share: run(x, y, share) for share in SHARES}
     half = STEPS // EVERY
@@ -161,8 +165,8 @@ def teach(page: LessonPage) -> None:
     )
     kept = [scores[:, -1, 0].mean() for scores in curves.values()]
     page.check(
-        f"replay helps, and more of it more: {', '.join(f'{100 * one:.0f} %' for one in kept)} of the "
-        "first task's answers are right at the end",
+        f"replay helps, and more of it more: {', '.join(f'{100 * one:.0f} %' for one in kept)} of the first task's "
+        "answers are right at the end",
         bool(np.all(np.diff(kept) > 0.02)),
         first_after_by_share=dict(zip(map(str, SHARES), kept, strict=True)),
     )
@@ -172,9 +176,8 @@ def teach(page: LessonPage) -> None:
         shows, where both are in the batch. It is a lack of reason to keep."""
     )
     page.text(
-        "How far this goes: a small head on a frozen model, and made-up sentences whose words appear in "
-        "training and in test. It shows the mechanism; how much a whole BERT "
-        "forgets on real tasks has to be measured on them."
+        "How far this goes: a small head on a frozen model, and made-up sentences whose words appear in training and "
+        "in test. It shows the mechanism; how much a whole BERT forgets on real tasks has to be measured on them."
     )
     panels: list[Panel] = []
     times = [EVERY * index for index in range(plain.shape[1])]
@@ -189,6 +192,6 @@ def teach(page: LessonPage) -> None:
         panels.append(panel)
     page.draw(
         figure(panels, "Test accuracy of two tasks learned one after the other"),
-        f"Mean test accuracy over {SEEDS} seeds. Left of the dotted line the first task is learned, right "
-        "of it the second.",
+        f"Mean test accuracy over {SEEDS} seeds. Left of the dotted line the first task is learned, right of it the "
+        "second.",
     )

@@ -86,9 +86,8 @@ def teach(page: LessonPage) -> None:
     base = SHAPES["base"]
     counts = count_parameters(base)
     page.text(
-        "A layer of BERT-base turns H = 768 numbers per token into a query, a key and a value of 768 "
-        "numbers each: three matrices "
-        "of 768 x 768. With A = 12 heads the columns of each are dealt out, 768/12 = 64 to each head. "
+        "A layer of BERT-base turns H = 768 numbers per token into a query, a key and a value of 768 numbers each: "
+        "three matrices of 768 x 768. With A = 12 heads the columns of each are dealt out, 768/12 = 64 to each head. "
         "Dealing out adds nothing:"
     )
     page.formula(
@@ -118,15 +117,11 @@ def teach(page: LessonPage) -> None:
 
     page.section("What one head cannot do")
     page.text(
-        "Two tokens carry two numbers each, (a₁, b₁) and (a₂, b₂), all four drawn independently with mean "
-        "0 and variance 1. Wanted is "
-        "(a₁, b₂): one number from each. A head that goes by the tokens' places has one weight p for the "
-        "first token and 1 − p for the "
-        "second, for both numbers. To give a₁ it can do no better than u times the mixture of the a's, "
-        "with some factor u that it learns "
-        "(what it adds of the b's, or a constant, is only error). The mean squared error (E: the mean "
-        "over draws) of that, and "
-        "of the like for b₂ with a factor v:"
+        "Two tokens carry two numbers each, (a₁, b₁) and (a₂, b₂), all four drawn independently with mean 0 and "
+        "variance 1. Wanted is (a₁, b₂): one number from each. A head that goes by the tokens' places has one weight "
+        "p for the first token and 1 − p for the second, for both numbers. To give a₁ it can do no better than u "
+        "times the mixture of the a's, with some factor u that it learns (what it adds of the b's, or a constant, is "
+        "only error). The mean squared error (E: the mean over draws) of that, and of the like for b₂ with a factor v:"
     )
     page.formula(
         "E(u·(p a₁ + (1 − p) a₂) − a₁)² = (up − 1)² + u²(1 − p)²        smallest, at u = p/n:       1 − p²/n",
@@ -136,7 +131,8 @@ def teach(page: LessonPage) -> None:
     page.text(
         "One head cannot be better than ½; to say 0 always has 1. Two heads have two weights, and need no compromise."
     )
-    one = [train(small_attention(1, seed), seed, BY_PLACE) for seed in range(SEEDS)]
+    trained = [small_attention(1, seed) for seed in range(SEEDS)]
+    one = [train(attention, seed, BY_PLACE) for seed, attention in enumerate(trained)]
     two = small_attention(2)
     set_by_hand(two)
     right = error(two)
@@ -147,28 +143,26 @@ def teach(page: LessonPage) -> None:
         parameters=same[0],
     )
     page.check(
-        f"one head, trained for {STEPS} steps of Adam from {SEEDS} seeds, comes to {min(one):.2f} at "
-        "best, on 2,000 random examples",
+        f"one head, trained for {STEPS} steps of Adam from {SEEDS} seeds, comes to {min(one):.2f} at best, on 2,000 "
+        "random examples",
         0.45 < min(one) < 0.6,
         one_head_errors=one,
     )
     page.check(
-        "two heads, set by hand (the first looks at the first token and hands over a, the second at the "
-        "second, and hands over b), "
-        "have an error below 1e-6",
+        "two heads, set by hand (the first looks at the first token and hands over a, the second at the second, and "
+        "hands over b), have an error below 1e-6",
         right < 1e-6,
         two_heads_error=right,
     )
     loose = [[train(small_attention(heads, seed), seed) for seed in range(SEEDS)] for heads in (1, 2)]
     page.text(
-        "That is for weights that go by place. If queries and keys may also read the numbers, one head "
-        "has a way round: it lets p follow the "
-        "numbers a little, and reads p off again from values that differ by place. (We found that by "
-        "training it, not by thinking.)"
+        "That is for weights that go by place. If queries and keys may also read the numbers, one head has a way "
+        "round: it lets p follow the numbers a little, and reads p off again from values that differ by place. (We "
+        "found that by training it, not by thinking.)"
     )
     page.check(
-        f"trained without that restriction, one head comes to {min(loose[0]):.3f}, two heads to "
-        f"{min(loose[1]):.3f} (best of {SEEDS} seeds)",
+        f"trained without that restriction, one head comes to {min(loose[0]):.3f}, two heads to {min(loose[1]):.3f} "
+        f"(best of {SEEDS} seeds)",
         min(loose[1]) < min(loose[0]) / 4 and min(loose[0]) < 0.5,
         one_head_unrestricted=loose[0],
         two_heads_unrestricted=loose[1],
@@ -180,8 +174,7 @@ def teach(page: LessonPage) -> None:
         one_head_way_barred=barred,
     )
     tokens, wanted = examples(60, seed=5)
-    best = small_attention(1, one.index(min(one)))
-    train(best, one.index(min(one)), BY_PLACE)
+    best = trained[one.index(min(one))]
     panels = []
     for attention, title in ((best, "one head, trained, by place"), (two, "two heads, set by hand")):
         with torch.no_grad():

@@ -36,10 +36,9 @@ def teach(page: LessonPage) -> None:
     generator = torch.Generator().manual_seed(0)
     page.section("With γ = 1 and β = 0")
     page.text(
-        "A vector x has d numbers x₁ … xd. Their mean is μ = (1/d) Σ xᵢ, their variance Var = (1/d) Σ (xᵢ "
-        "− μ)². LayerNorm "
-        "first makes z of it, and then y, with numbers γᵢ and βᵢ that are learned; ε is a small constant "
-        "against division by 0:"
+        "A vector x has d numbers x₁ … xd. Sums Σ run over i = 1 … d. Their mean is μ = (1/d) Σ xᵢ, their variance "
+        "Var = (1/d) Σ (xᵢ − μ)². LayerNorm first makes z of it, and then y, with numbers γᵢ and βᵢ that are learned; "
+        "ε is a small constant against division by 0:"
     )
     page.formula("zᵢ = (xᵢ − μ) / √(Var + ε)          yᵢ = γᵢ zᵢ + βᵢ")
     page.text(
@@ -47,8 +46,8 @@ def teach(page: LessonPage) -> None:
     )
     page.formula("Σ zᵢ  = 0", "Σ zᵢ² = Σ (xᵢ − μ)² / (Var + ε) = d·Var / (Var + ε)  ≈ d")
     page.text(
-        "The norm (length) of z is the root of the second: √(d·Var/(Var + ε)), which is √d as long as Var "
-        "is far above ε."
+        "The norm (length) of z is the root of the second: √(d·Var/(Var + ε)), which is √d as long as Var is far "
+        "above ε."
     )
     rows, worst_sum, worst_norm, plain_sum = [], 0.0, 0.0, 0.0
     for width in WIDTHS:
@@ -66,8 +65,8 @@ def teach(page: LessonPage) -> None:
 
     page.section("Two numbers: only their order is left")
     page.text(
-        "For d = 2 and x = (a, b) the mean is (a + b)/2, so the deviations are t and −t with t = (a − "
-        "b)/2, and Var = t²:"
+        "For d = 2 and x = (a, b) the mean is (a + b)/2, so the deviations are t and −t with t = (a − b)/2, and Var = "
+        "t²:"
     )
     page.formula("z = ( t/√(t² + ε),  −t/√(t² + ε) )  ≈  (1, −1) if a > b,  (−1, 1) if a < b;   a = b gives (0, 0)")
     pairs = torch.tensor([[5.0, 2.0], [2.0, 5.0], [-1.0, -9.0], [-9.0, -1.0], [4.0, 4.0]], dtype=torch.float64)
@@ -142,9 +141,8 @@ def inside_a_real_model(page: LessonPage) -> None:
     with watched(norms) as seen, torch.inference_mode():
         encoder(**tokenizer([SENTENCES[0]]).tensors())
     page.text(
-        f"{MODEL} has {len(norms)} LayerNorms, d = {encoder.config.width}. While it reads "
-        f"“{SENTENCES[0]}” we keep what goes into "
-        "each, and what comes out."
+        f"{MODEL} has {len(norms)} LayerNorms, d = {encoder.config.width}. While it reads “{SENTENCES[0]}” we keep "
+        "what goes into each, and what comes out."
     )
     rows, worst, norm_of_z = _measure(encoder, seen)
     page.table(["LayerNorm", "mean γ", "mean |β|", "norm of y, smallest to largest", "norm of z (mean)"], rows)

@@ -60,8 +60,8 @@ def unexplained(x: Tensor, y: Tensor) -> float:
 def teach(page: LessonPage) -> None:
     page.section("Two layers, then any number")
     page.text(
-        "A linear layer makes Wx + b of a vector x: a matrix W and a bias b, both learned. Put one after "
-        "the other and multiply out:"
+        "A linear layer makes Wx + b of a vector x: a matrix W and a bias b, both learned. Put one after the other "
+        "and multiply out:"
     )
     page.formula("W₂(W₁x + b₁) + b₂ = W₂W₁ x + W₂b₁ + b₂ = W x + b     with W = W₂W₁ and b = W₂b₁ + b₂")
     page.text(
@@ -78,26 +78,25 @@ def teach(page: LessonPage) -> None:
         for name, between in BETWEEN.items():
             left[name].append(unexplained(x, run(layers, x, between)))
     page.check(
-        f"stacks of {', '.join(map(str, DEPTHS))} random layers, {WIDTH} wide, give on {ROWS:,} random "
-        "vectors what one matrix and one "
-        "bias give, to 1e-9",
+        f"stacks of {', '.join(map(str, DEPTHS))} random layers, {WIDTH} wide, give on {ROWS:,} random vectors what "
+        "one matrix and one bias give, to 1e-9",
         worst < 1e-9,
         collapse_error=worst,
     )
     narrow = nn.Linear(WIDTH, 3, bias=False, dtype=torch.float64).weight
     rank = int(torch.linalg.matrix_rank(narrow.T @ narrow))
     page.text(
-        "Stacking can even lose something: if a layer in the middle is narrow, everything after it has no "
-        "more to work with than came "
-        f"through. From {WIDTH} numbers to 3 and back to {WIDTH} is two matrices, and together one of rank 3 at most."
+        "Stacking can even lose something: if a layer in the middle is narrow, everything after it has no more to "
+        f"work with than came through. From {WIDTH} numbers to 3 and back to {WIDTH} is two matrices, and together "
+        "one of rank 3 at most."
     )
     page.check(f"its rank is {rank}", rank == 3, rank=rank)
 
     page.section("Something between them")
     page.text(
-        "Now apply a function to every number between the layers. The best that one linear layer can do "
-        "in place of the stack is least "
-        "squares; what it leaves of the variance of the results is 0 where the stack is linear."
+        "Now apply a function to every number between the layers: tanh, ReLU (max(t, 0)) or GELU (t·Φ(t), with Φ the "
+        "normal distribution function). The best that one linear layer can do in place of the stack is least squares; "
+        "what it leaves of the variance of the results is 0 where the stack is linear."
     )
     page.table(
         ["between the layers", *(f"{depth} layers" if depth > 1 else "1 layer" for depth in DEPTHS)],
@@ -110,7 +109,7 @@ def teach(page: LessonPage) -> None:
         min(others) > 0.01,
         unexplained=left,
     )
-    panel = Panel("layers", "variance left by one linear layer, %", (1, 20), (0, 100), wide=470)
+    panel = Panel("layers", "variance left, %", (1, 20), (0, 100), wide=470)
     for name, shares in left.items():
         panel.line(
             [(float(depth), 100 * share) for depth, share in zip(DEPTHS, shares, strict=True)],

@@ -14,8 +14,8 @@ MODEL = "pocket-mini"
 # Openings of novels, all in the public domain.
 SENTENCES = (
     "It was the best of times, it was the worst of times, it was the age of wisdom, it was the age of foolishness.",
-    "It is a truth universally acknowledged, that a single man in possession of a good fortune, must "
-    "be in want of a wife.",
+    "It is a truth universally acknowledged, that a single man in possession of a good fortune, must be in want of a "
+    "wife.",
     "Call me Ishmael.",
     "Happy families are all alike; every unhappy family is unhappy in its own way.",
     "There was no possibility of taking a walk that day.",

@@ -65,9 +65,9 @@ def teach(page: LessonPage) -> None:
     shown = SENTENCE.replace(HIDDEN[0], "[MASK]").replace(HIDDEN[1], "[MASK]")
     page.section("The sentence")
     page.text(
-        f"x̂ = “{shown}”. What stood there is y₁ = {HIDDEN[0]} and y₂ = {HIDDEN[1]}. {MODEL} gives for "
-        "each gap a probability for each of its "
-        f"{len(tokenizer):,} word pieces:"
+        f"x̂ = “{shown}”. What stood there is y₁ = {HIDDEN[0]} and y₂ = {HIDDEN[1]}. {MODEL} gives for each gap a "
+        f"probability for each of its {len(tokenizer):,} word pieces. p(y₁|x̂) is the one that it gives y₁ at the "
+        "first gap when it reads x̂:"
     )
     shares = probabilities(model, ids)
     tokens = tokenizer.tokens
@@ -85,16 +85,16 @@ def teach(page: LessonPage) -> None:
     )
     page.section("The loss")
     page.text(
-        "Training makes the true words more probable. The two gaps are taken as independent given x̂, so "
-        "their probabilities multiply; the loss is "
-        "minus the logarithm of the product, and the logarithm of a product is a sum:"
+        "Training makes the true words more probable. The two gaps are taken as independent given x̂, so their "
+        "probabilities multiply; the loss is minus the logarithm of the product, and the logarithm of a product is a "
+        "sum:"
     )
     page.formula("loss = −log( p(y₁|x̂) · p(y₂|x̂) ) = −( log p(y₁|x̂) + log p(y₂|x̂) )")
     each = [-float(np.log(shares[place, word])) for place, word in zip(places, truth, strict=True)]
     by_hand, by_trainer = sum(each), loss_in_pretraining(model, ids, places, truth)
     page.check(
-        f"by hand: {each[0]:.4f} + {each[1]:.4f} = {by_hand:.4f}; the loss that `pocketbert pretrain` "
-        "computes is the same, to 1e-3",
+        f"by hand: {each[0]:.4f} + {each[1]:.4f} = {by_hand:.4f}; the loss that `pocketbert pretrain` computes is the "
+        "same, to 1e-3",
         abs(by_hand - by_trainer) < 1e-3,
         loss=by_hand,
         loss_in_pretraining=by_trainer,
@@ -107,14 +107,14 @@ def teach(page: LessonPage) -> None:
         loss_of_guessing=blind,
     )
     page.text(
-        "Trainers divide by the number of masked words, so that batches can be compared: "
-        f"{by_hand:.4f} / 2 = {by_hand / 2:.4f} here. Both are called “the loss”; say which."
+        f"Trainers divide by the number of masked words, so that batches can be compared: {by_hand:.4f} / 2 = "
+        f"{by_hand / 2:.4f} here. Both are called “the loss”; say which."
     )
 
     page.section("What is not in it")
     page.text(
-        "Only the gaps count: the gradient of the loss with respect to what the model says at a place "
-        "that is not masked is 0."
+        "Only the gaps count: the gradient of the loss with respect to what the model says at a place that is not "
+        "masked is 0."
     )
     logits = model(ids[None]).words
     logits.retain_grad()
@@ -127,9 +127,8 @@ def teach(page: LessonPage) -> None:
         bool((norms[others] == 0).all()) and bool((norms[places] > 0).all()),
     )
     page.text(
-        "And the two gaps do not see each other's word. By the chain rule the pair has p(y₁|x̂)·p(y₂|x̂, "
-        "y₁): for the second factor y₁ would have to be "
-        "put in first. That is another number:"
+        "And the two gaps do not see each other's word. By the chain rule the pair has p(y₁|x̂)·p(y₂|x̂, y₁): for the "
+        "second factor y₁ would have to be put in first. That is another number:"
     )
     with_first = ids.clone()
     with_first[places[0]] = truth[0]
@@ -149,13 +148,13 @@ def teach(page: LessonPage) -> None:
         names = {float(4 - index): word for index, (word, _) in enumerate(top)}
         panel = Panel(
             "probability, %",
-            "",
+            "word",
             (0, 100),
             (-0.6, 4.6),
             title=f"gap {number + 1} (true: {HIDDEN[number]})",
             y_names=names,
             wide=320,
-            left=84,
+            left=100,
         )
         for index, (_, share) in enumerate(top):
             panel.box((0, 4 - index - 0.3), (100 * share, 4 - index + 0.3), "f0")

@@ -45,10 +45,9 @@ def teach(page: LessonPage) -> None:
     base = SHAPES["base"]
     page.section("The parts of BERT-base")
     page.text(
-        "V = 30,522 word pieces, P = 512 positions, 2 segments; H = 768 numbers per token; F = 4H = 3,072 "
-        "in the middle of the feed-forward; "
-        "L = 12 layers. A dense layer from n to m numbers has a matrix of n·m and a bias of m; a "
-        "LayerNorm has γ and β, H each."
+        "V = 30,522 word pieces, P = 512 positions, 2 segments; H = 768 numbers per token; F = 4H = 3,072 in the "
+        "middle of the feed-forward; L = 12 layers. A dense layer from n to m numbers has a matrix of n·m and a bias "
+        "of m; a LayerNorm has γ and β, H each."
     )
     layer, table, pooler = layer_by_hand(base), embeddings_by_hand(base), dense_by_hand(768, 768)
     page.formula(
@@ -92,9 +91,8 @@ def teach(page: LessonPage) -> None:
     page.check("by hand and in the code agree for all six", agree, by_shape={str(row[0]): row[5] for row in rows})
     page.check("BERT-large: 335,141,888", rows[-1][5] == PUBLISHED["large"])
     page.text(
-        "The paper says 110 million and 340 million: rounded, and with the heads of pretraining or "
-        "without. Counts that differ in the last "
-        "digits mostly differ in pooler, heads or biases: say which you count."
+        "The paper says 110 million and 340 million: rounded, and with the heads of pretraining or without. Counts "
+        "that differ in the last digits mostly differ in pooler, heads or biases: say which you count."
     )
     page.mistake(
         """Heads of attention do not appear in these formulas: their number changes nothing (lesson heads). And in
@@ -106,12 +104,16 @@ def teach(page: LessonPage) -> None:
         f"in BERT-tiny, the layers have {tiny['encoder']:,} of {tiny['parameters']:,} parameters",
         tiny["encoder"] < 0.1 * tiny["parameters"],
     )
-    page.draw(draw(), "Which share of the parameters is where. The smaller the BERT, the more of it is the word table.")
+    page.draw(
+        draw(),
+        """Which share of the parameters is where: embeddings (dark), layers (light), and, a thin piece at the
+        right, the pooler. The smaller the BERT, the more of it is the word table.""",
+    )
 
 
 def draw() -> str:
     names = {float(index): name for index, name in enumerate(reversed(SHAPES))}
-    panel = Panel("share of the parameters, %", "", (0, 100), (-0.6, 5.6), y_names=names, wide=560, left=70)
+    panel = Panel("share of the parameters, %", "shape", (0, 100), (-0.6, 5.6), y_names=names, wide=560, left=90)
     for index, name in names.items():
         counts, left = count_parameters(SHAPES[name]), 0.0
         parts = (
@@ -122,7 +124,8 @@ def draw() -> str:
         for label, kind, number in parts:
             share = 100 * number / counts["parameters"]
             panel.box((left, index - 0.32), (left + share, index + 0.32), kind)
-            if label and share > 8:
-                panel.write((left + share / 2, index), f"{label} {share:.0f} %", on=kind)
+            text = next((one for one in (f"{label} {share:.0f} %", f"{share:.0f} %") if share > 1.7 * len(one)), "")
+            if label and text:
+                panel.write((left + share / 2, index), text, on=kind)
             left += share
     return figure([panel], "Shares of embeddings, layers and pooler in six BERTs")

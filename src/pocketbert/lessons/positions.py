@@ -51,9 +51,8 @@ def similarity_by_distance(table: np.ndarray, most: int) -> list[float]:
 def teach(page: LessonPage) -> None:
     page.section("Sines and cosines")
     page.text(
-        "Position pos gets a vector of d numbers, in d/2 pairs. Pair i turns with a frequency ωᵢ of its "
-        "own, from 1 (i = 0) down to "
-        "almost 1/10000:"
+        "Position pos gets a vector of d numbers, in d/2 pairs. Pair i turns with a frequency ωᵢ of its own, from 1 "
+        "(i = 0) down to almost 1/10000:"
     )
     page.formula(
         "ωᵢ = 1 / 10000^(2i/d)",
@@ -65,10 +64,9 @@ def teach(page: LessonPage) -> None:
         "cos(pos·ωᵢ + φ) = −sin φ · sin(pos·ωᵢ) + cos φ · cos(pos·ωᵢ)",
     )
     page.text(
-        "That is a rotation of the pair by the angle φ, which depends on k and not on pos. Each pair has "
-        "length 1, since sin² + cos² = 1; "
-        "so all vectors have norm √(d/2), and the product of two of them is Σᵢ cos(k·ωᵢ), a function of "
-        "their distance k alone."
+        "That is a rotation of the pair by the angle φ, which depends on k and not on pos. Each pair has length 1, "
+        "since sin² + cos² = 1; so all vectors have norm √(d/2), and the product of two of them is Σᵢ cos(k·ωᵢ), a "
+        "function of their distance k alone."
     )
     positions = np.arange(200)
     table = sinusoidal(positions, WIDTH)
@@ -94,9 +92,9 @@ def teach(page: LessonPage) -> None:
     table_of_model = encoder.embeddings.position
     page.text(
         f"BERT has a table with one row per position, trained like everything else: {MODEL}'s has "
-        f"{table_of_model.num_embeddings} rows of {table_of_model.embedding_dim} numbers. Nothing in it "
-        "says that 5 is next to 6. It "
-        f"learned that (from texts of at most {TRAINED} tokens, so we look at the first {TRAINED} rows):"
+        f"{table_of_model.num_embeddings} rows of {table_of_model.embedding_dim} numbers. Nothing in it says that 5 "
+        f"is next to 6. It learned that (from texts of at most {TRAINED} tokens, so we look at the first {TRAINED} "
+        "rows):"
     )
     learned = table_of_model.weight.detach()[:TRAINED].double().numpy()
     ours, theirs = similarity_by_distance(learned, 60), similarity_by_distance(sinusoidal(np.arange(TRAINED), 256), 60)
@@ -105,16 +103,15 @@ def teach(page: LessonPage) -> None:
         isinstance(table_of_model.weight, nn.Parameter) and table_of_model.weight.requires_grad,
     )
     page.check(
-        f"neighbours are more alike than others: the mean cosine is {ours[1]:.2f} at distance 1, {ours[10]:.2f} at 10, "
-        f"{ours[60]:.2f} at 60".replace("-", "−"),
+        f"neighbours are more alike than others: the mean cosine is {ours[1]:.2f} at distance 1, {ours[10]:.2f} at "
+        f"10, {ours[60]:.2f} at 60".replace("-", "−"),
         ours[1] > ours[10] > ours[60],
         learned_similarity=[ours[k] for k in (1, 10, 60)],
     )
     spread = float(np.std(np.diagonal(learned @ learned.T, offset=1)) / np.mean(np.diagonal(learned @ learned.T)))
     page.check(
-        "unlike those of sines and cosines, products of learned rows do not depend on the distance alone: "
-        "at distance 1 they spread by "
-        f"{100 * spread:.0f} % of a row's squared norm",
+        "unlike those of sines and cosines, products of learned rows do not depend on the distance alone: at distance "
+        f"1 they spread by {100 * spread:.0f} % of a row's squared norm",
         spread > 0.01,
         learned_spread=spread,
     )
@@ -135,18 +132,17 @@ def teach(page: LessonPage) -> None:
     alike.line([(float(k), theirs[k]) for k in range(61)], "sines and cosines, d = 256", markers=12)
     page.draw(
         figure([waves, alike], "Sinusoidal position vectors and similarity by distance"),
-        f"Left: the sines of three pairs, d = {WIDTH}; slow ones tell far positions apart, quick ones "
-        "near ones. Right: how alike two "
-        "positions are, by their distance.",
+        f"Left: the sines of three pairs, d = {WIDTH}; slow ones tell far positions apart, quick ones near ones. "
+        "Right: how alike two positions are, by their distance.",
     )
 
 
 def order_blindness(page: LessonPage, encoder: Encoder, tokenizer: Tokenizer) -> None:
     page.section("Without positions")
     page.text(
-        "In an encoder only the position vectors tell tokens' places apart. Attention sums over all "
-        "tokens, and a sum has no order; "
-        "everything else works on each token alone. So let P put the rows of X (one token each) in another order:"
+        "In an encoder only the position vectors tell tokens' places apart. Attention sums over all tokens, and a sum "
+        "has no order; everything else works on each token alone. So let P put the rows of X (one token each) in "
+        "another order:"
     )
     page.formula("encoder without positions:   f(PX) = P f(X)          (permutation equivariance)")
     blind = copy.deepcopy(encoder)
@@ -167,9 +163,8 @@ def order_blindness(page: LessonPage, encoder: Encoder, tokenizer: Tokenizer) ->
         with torch.inference_mode():
             changes.append(float((model(**first).pooler_output - model(**second).pooler_output).norm()))
     page.check(
-        "“the dog bites the man” and “the man bites the dog” have the same sentence vector without "
-        "positions (to 1e-4), and two "
-        "different ones with them",
+        "“the dog bites the man” and “the man bites the dog” have the same sentence vector without positions (to "
+        "1e-4), and two different ones with them",
         changes[0] < 1e-4 < 0.01 < changes[1],
         distance_without=changes[0],
         distance_with=changes[1],

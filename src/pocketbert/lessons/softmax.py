@@ -41,10 +41,9 @@ def teach(page: LessonPage) -> None:
     page.text("A score sᵢ is any number; there are n of them, s₁ … sₙ. Softmax makes shares pᵢ of them:")
     page.formula("pᵢ = exp(sᵢ) / Σⱼ exp(sⱼ)          j runs over all n scores")
     page.text(
-        "exp is positive, so every pᵢ is; and the sum below is the sum of what stands above, so the "
-        "shares add up to 1. For the "
-        f"scores (2, 1, 0): {', '.join(f'exp({score:g}) = {np.exp(score):.3f}' for score in SCORES)}, together "
-        f"{np.exp(scores).sum():.3f}; divide each by that."
+        "exp is positive, so every pᵢ is; and the sum below is the sum of what stands above, so the shares add up to "
+        f"1. For the scores (2, 1, 0): {', '.join(f'exp({score:g}) = {np.exp(score):.3f}' for score in SCORES)}, "
+        f"together {np.exp(scores).sum():.3f}; divide each by that."
     )
     shown = ", ".join(f"{share:.3f}" for share in shares)
     page.check(
@@ -59,9 +58,8 @@ def teach(page: LessonPage) -> None:
     page.text("Divide one share by another, and everything but the two scores falls out:")
     page.formula("pᵢ / pⱼ = exp(sᵢ) / exp(sⱼ) = exp(sᵢ − sⱼ)")
     page.text(
-        "So a number c that is added to all scores changes nothing: (sᵢ + c) − (sⱼ + c) = sᵢ − sⱼ. That "
-        "is also how it is "
-        "computed: take c = −(largest score), and the largest power is exp(0) = 1, whatever the scores are."
+        "So a number c that is added to all scores changes nothing: (sᵢ + c) − (sⱼ + c) = sᵢ − sⱼ. That is also how "
+        "it is computed: take c = −(largest score), and the largest power is exp(0) = 1, whatever the scores are."
     )
     moved = max(float(np.abs(softmax(scores + c) - shares).max()) for c in (-1000.0, -5.0, 3.0, 1000.0))
     page.check("adding −1000, −5, 3 or 1000 to the scores changes no share by 1e-12", moved < 1e-12, moved=moved)
@@ -74,11 +72,9 @@ def teach(page: LessonPage) -> None:
 
     page.section("Temperature")
     page.text(
-        "Divide the scores by T before softmax. By the line above, pᵢ / pⱼ = exp((sᵢ − sⱼ)/T): a small T "
-        "makes differences "
-        "large, a large T makes them small. How even the shares are is told by the entropy H = −Σᵢ pᵢ log "
-        "pᵢ, from 0 (one has "
-        "everything) to log n (all alike; log 3 = 1.099)."
+        "Divide the scores by T before softmax. By the line above, pᵢ / pⱼ = exp((sᵢ − sⱼ)/T): a small T makes "
+        "differences large, a large T makes them small. How even the shares are is told by the entropy H = −Σᵢ pᵢ log "
+        "pᵢ, from 0 (one has everything) to log n (all alike; log 3 = 1.099)."
     )
     temperatures = np.geomspace(0.1, 20, 60)
     rows = [softmax(scores, t) for t in temperatures]
@@ -106,9 +102,8 @@ def teach(page: LessonPage) -> None:
     )
     twice = softmax(2 * scores)
     page.mistake(
-        f"Softmax is not "
-        f"“divide by the sum”: that would make (0.667, 0.333, 0) of (2, 1, 0), and fails for negative scores. Nor "
-        "do only ratios matter: doubling all scores is T = ½, and gives "
+        "Softmax is not “divide by the sum”: that would make (0.667, 0.333, 0) of (2, 1, 0), and fails for negative "
+        "scores. Nor do only ratios matter: doubling all scores is T = ½, and gives "
         f"({', '.join(f'{share:.3f}' for share in twice)})."
     )
     page.check("doubling the scores is T = ½", float(np.abs(twice - softmax(scores, 0.5)).max()) < 1e-12, doubled=twice)

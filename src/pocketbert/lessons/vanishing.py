@@ -84,28 +84,25 @@ def gradient_norms(
 def teach(page: LessonPage) -> None:
     page.section("One layer's factor")
     page.text(
-        "A layer of n units makes h′ = φ(s) of h, with s = Wh + b; φ is the activation, φ′ its slope, and "
-        "the weights W are drawn with mean 0 "
-        "and variance σ². Backwards, the gradient g′ with respect to h′ becomes g = Wᵀ(φ′(s)∘g′) with "
-        "respect to h (∘: element by element). "
-        "Each number of g is a sum of n products of a weight and a term φ′(s)g′, and weights are "
-        "independent with mean 0, so squares add up:"
+        "A layer of n units makes h′ = φ(s) of h, n numbers too, with s = Wh + b. φ is the activation, applied to "
+        "each number: sigmoid 1/(1 + exp(−s)), tanh, ReLU max(s, 0), or GELU s·Φ(s), with Φ the normal distribution "
+        "function. φ′ is its slope. The weights W are drawn with mean 0 and variance σ². Backwards, the gradient g′ "
+        "with respect to h′ becomes g = Wᵀ(φ′(s)∘g′) with respect to h (∘: element by element). Each number of g is a "
+        "sum of n products of a weight and a term φ′(s)g′, and weights are independent with mean 0, so squares add up:"
     )
     page.formula(
         "E‖g‖² ≈ n·σ²·E(φ′(s)²)·‖g′‖²          factor per layer: √(n σ² E φ′²)          after L layers: factorᴸ"
     )
     page.text(
-        "E is the mean over the weights, with s normal. sigmoid's slope is at most ¼; tanh's at most 1; "
-        "ReLU's is 1 above zero and 0 below, so "
-        "E φ′² = ½, since s is as often above zero as below. Two ways to draw weights: the default of "
-        "torch's Linear has nσ² = ⅓ (and small biases). Variance-keeping "
-        "means: choose σ so that the sums s keep variance 1 from layer to layer, nσ² = 1 / E φ(z)² with z "
-        "standard normal; for ReLU that is 2 "
-        "(He et al. 2015)."
+        "E is the mean over the weights, with s normal. sigmoid's slope is at most ¼; tanh's at most 1; ReLU's is 1 "
+        "above zero and 0 below, so E φ′² = ½, since s is as often above zero as below. Two ways to draw weights: the "
+        "default of torch's Linear has nσ² = ⅓ (and small biases). Variance-keeping means: choose σ so that the sums "
+        "s keep variance 1 from layer to layer, nσ² = 1 / E φ(z)² with z standard normal; for ReLU that is 2 (He et "
+        "al. 2015)."
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        spread = float(torch.nn.Linear(WIDTH, 100 * WIDTH).weight.var()) * WIDTH
+        spread = float(torch.nn.Linear(WIDTH, 100 * WIDTH).weight.detach().var()) * WIDTH
     page.check(
         f"n times the variance of torch's default weights is {spread:.3f} (we draw normal ones with that variance)",
         abs(spread - 1 / 3) < 0.005,
@@ -130,9 +127,8 @@ def teach(page: LessonPage) -> None:
         ["activation", "weights", "factor, predicted", "factor, measured", "gradient left after 30 layers"], rows
     )
     page.check(
-        f"networks of {DEPTH} layers, {WIDTH} wide, {SEEDS} seeds: the measured factor per layer (between "
-        "the 5th and the 25th) is the predicted "
-        "one, within 6 %",
+        f"networks of {DEPTH} layers, {WIDTH} wide, {SEEDS} seeds: the measured factor per layer (between the 5th and "
+        "the 25th) is the predicted one, within 6 %",
         off < 0.06,
         factor_per_layer=factors,
     )
@@ -165,11 +161,9 @@ def _short(value: float) -> str:
 def residual(page: LessonPage, curves: dict[str, dict[str, np.ndarray]]) -> None:
     page.section("Adding the input, and normalising")
     page.text(
-        "BERT's layers are h′ = LayerNorm(h + layer(h)). The sum gives the gradient a way around the "
-        "layer: the derivative of h + layer(h) is "
-        "1 plus the layer's own. LayerNorm keeps the sums from growing, and takes some of the gradient "
-        "back: it divides by the standard deviation "
-        "of a sum that is larger than h was."
+        "BERT's layers are h′ = LayerNorm(h + layer(h)). The sum gives the gradient a way around the layer: the "
+        "derivative of h + layer(h) is 1 plus the layer's own. LayerNorm keeps the sums from growing, and takes some "
+        "of the gradient back: it divides by the standard deviation of a sum that is larger than h was."
     )
     added = {name: gradient_norms(DEFAULT, one, add=True) for name, one in ACTIVATIONS.items()}
     both = {name: gradient_norms(DEFAULT, one, add=True, norm=True) for name, one in ACTIVATIONS.items()}
@@ -179,8 +173,8 @@ def residual(page: LessonPage, curves: dict[str, dict[str, np.ndarray]]) -> None
     )
     least = min(float(line[DEPTH]) for line in both.values())
     page.check(
-        "with default weights, the input added and LayerNorm, every activation keeps at least "
-        f"{least:.2f} of the gradient over 30 layers",
+        f"with default weights, the input added and LayerNorm, every activation keeps at least {least:.2f} of the "
+        "gradient over 30 layers",
         least > 0.02,
         gradient_left_with_residual={name: float(line[DEPTH]) for name, line in both.items()},
         gradient_left_with_sum={name: float(line[DEPTH]) for name, line in added.items()},

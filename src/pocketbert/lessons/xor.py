@@ -69,16 +69,15 @@ class Networks:
 def teach(page: LessonPage) -> None:
     page.section("Why there is no line")
     page.text(
-        "XOR(x₁, x₂) is 1 if exactly one of x₁ and x₂ is 1, else 0. A perceptron says 1 where f(x) = w₁x₁ "
-        "+ w₂x₂ + b is positive. It "
-        "would need"
+        "XOR(x₁, x₂) is 1 if exactly one of x₁ and x₂ is 1, else 0. A perceptron says 1 where f(x) = w₁x₁ + w₂x₂ + b "
+        "is positive; it learns the numbers w₁, w₂ and b. It would need"
     )
     page.formula("f(0,1) > 0,   f(1,0) > 0,   f(0,0) < 0,   f(1,1) < 0")
     page.text("But the first two and the last two have the same sum, whatever w₁, w₂ and b are:")
     page.formula("f(0,1) + f(1,0) = w₁ + w₂ + 2b = f(0,0) + f(1,1)")
     page.text(
-        "One side would be positive and the other negative: a contradiction. Linear programming finds "
-        "such a line if there is any:"
+        "One side would be positive and the other negative: a contradiction. Linear programming finds such a line if "
+        "there is any:"
     )
     found = {labels: separable(labels) for labels in product((0, 1), repeat=4)}
     page.check("linear programming proves that there is none for XOR", not found[XOR])
@@ -106,8 +105,7 @@ def teach(page: LessonPage) -> None:
     right = networks.train()
     page.check(
         f"a network with {HIDDEN} hidden units (tanh), from random weights, learns all four corners from "
-        f"{right.count(4)} of {SEEDS} seeds "
-        f"in {STEPS} steps",
+        f"{right.count(4)} of {SEEDS} seeds in {STEPS} steps",
         right.count(4) >= SEEDS - 2,
         corners_right=right,
     )
