@@ -14,6 +14,7 @@ from pocketbert.cli import (  # noqa: F401 - each of these adds its commands to 
     evaluate,
     export,
     fill,
+    lesson,
     methods,
     models,
     predict,
