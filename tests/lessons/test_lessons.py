@@ -111,6 +111,13 @@ def test_the_committed_pages_are_what_the_command_makes(pages):
             )
 
 
+def test_a_row_of_a_table_has_as_many_cells_as_its_head(pages):
+    for name, content in page_files(pages.values()):
+        for block in re.findall(r"(?:^\|.*\n)+", content, re.MULTILINE):
+            counts = {len(re.findall(r"(?<!\\)\|", row)) for row in block.splitlines()}
+            assert len(counts) == 1, f"{name}: {block}"
+
+
 @pytest.mark.parametrize(
     ("committed", "made", "same"),
     [

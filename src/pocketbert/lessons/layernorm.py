@@ -36,7 +36,7 @@ def teach(page: LessonPage) -> None:
     generator = torch.Generator().manual_seed(0)
     page.section("With γ = 1 and β = 0")
     page.text(
-        "A vector x has d numbers x₁ … xd. Sums Σ run over i = 1 … d. Their mean is μ = (1/d) Σ xᵢ, their variance "
+        "A vector x has d numbers x₁ … xd; sums Σ run over all of them. Their mean is μ = (1/d) Σ xᵢ, their variance "
         "Var = (1/d) Σ (xᵢ − μ)². LayerNorm first makes z of it, and then y, with numbers γᵢ and βᵢ that are learned; "
         "ε is a small constant against division by 0:"
     )

@@ -19,12 +19,13 @@ def page_files(pages: Iterable[LessonPage]) -> Iterator[tuple[str, str]]:
         again = f"\nRun it yourself: `pocketbert lesson {page.name}`. [All lessons](README.md)\n"
         yield f"{page.name}.md", note + page.markdown(f"{page.name}.svg") + again
         yield f"{page.name}.svg", page.figure
-    rows = [f"| [{page.name}]({page.name}.md) | {page.title} | {page.claim} |" for page in pages]
+    rows = [f"| [{page.name}]({page.name}.md) | {_in_cell(page.title)} | {_in_cell(page.claim)} |" for page in pages]
     head = [
         "# Lessons",
         "",
         "Each states a claim, derives it, checks it by running it, draws it, and says where a common account of it is",
-        "wrong. Every number on these pages was computed when they were made; none was typed in.",
+        "wrong. What checks, tables and figures show was computed when the pages were made; what is quoted from a",
+        "paper is named as such.",
         "",
         "```bash",
         "pocketbert lesson                         # the list",
@@ -38,6 +39,10 @@ def page_files(pages: Iterable[LessonPage]) -> Iterator[tuple[str, str]]:
         "|---|---|---|",
     ]
     yield "README.md", "\n".join([*head, *rows]) + "\n"
+
+
+def _in_cell(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 def write_pages(folder: str | os.PathLike[str]) -> list[LessonPage]:

@@ -106,7 +106,7 @@ def teach(page: LessonPage) -> None:
     )
     page.draw(
         draw(),
-        """Which share of the parameters is where: embeddings (dark), layers (light), and, a thin piece at the
+        """Which share of the parameters is where: embeddings (left), layers, and, a thin piece at the
         right, the pooler. The smaller the BERT, the more of it is the word table.""",
     )
 

@@ -54,8 +54,8 @@ def greedy(
     lengths = torch.zeros(rows, dtype=torch.long, device=start.device)
     history = []
     for _ in range(max_length):
-        said, state = step(tokens, state)
-        log_probability, best = _checked(said, rows, end).topk(1, dim=1)  # (B, 1)
+        log_probabilities, state = step(tokens, state)
+        log_probability, best = _checked(log_probabilities, rows, end).topk(1, dim=1)  # (B, 1)
         tokens = torch.where(ended, end, best[:, 0])
         total += torch.where(ended, 0.0, log_probability[:, 0].double())
         lengths += (~ended).long()
@@ -108,9 +108,11 @@ def beam_search(
     lengths = torch.zeros(sentences, width, dtype=torch.long, device=device)
     history = torch.empty(sentences, width, 0, dtype=torch.long, device=device)
     for _ in range(max_length):
-        said, state = step(tokens.flatten(), state)
-        said = _checked(said, sentences * width, end)
-        likely, following = said.topk(min(width, said.shape[1]), dim=1)  # (B·W, K): no more than W can be kept
+        log_probabilities, state = step(tokens.flatten(), state)
+        log_probabilities = _checked(log_probabilities, sentences * width, end)
+        likely, following = log_probabilities.topk(
+            min(width, log_probabilities.shape[1]), dim=1
+        )  # (B·W, K): no more than W can be kept
         likely, following = (part.unflatten(0, (sentences, width)) for part in (likely.double(), following))
         # An ended hypothesis has one follower, itself, in the first column.
         stays = torch.full_like(likely, -torch.inf)
@@ -148,13 +150,15 @@ def _hypothesis(row: tuple[list[int], int, float, bool], length_penalty: float) 
     return Hypothesis(tuple(tokens[:length]), log_probability, score, ended)
 
 
-def _checked(said: Tensor, rows: int, end: int) -> Tensor:
+def _checked(log_probabilities: Tensor, rows: int, end: int) -> Tensor:
     """A step's answer, or an error that says what is wrong with it: a search would go on with nonsense."""
-    if said.ndim != 2 or len(said) != rows or not 0 <= end < said.shape[1]:
-        raise ValueError(f"step gave {tuple(said.shape)}; expected ({rows}, V) with the end token {end} below V")
-    if not bool((said <= 1e-4).all()):  # nor is NaN
+    if log_probabilities.ndim != 2 or len(log_probabilities) != rows or not 0 <= end < log_probabilities.shape[1]:
+        raise ValueError(
+            f"step gave {tuple(log_probabilities.shape)}; expected ({rows}, V) with the end token {end} below V"
+        )
+    if not bool((log_probabilities <= 1e-4).all()):  # nor is NaN
         raise ValueError("step gave numbers that are no log-probabilities: above 0, or not a number")
-    return said
+    return log_probabilities
 
 
 def _require(**values: int) -> None:
