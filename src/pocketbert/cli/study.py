@@ -32,7 +32,9 @@ def study(
             help="Built-in tasks or one's own files, a task each (train.csv,dev.csv,test.csv is one). Default: movies.",
         ),
     ] = None,
-    models: Annotated[str | None, typer.Option(help="Comma-separated. Default: the bundled ones.")] = None,
+    models: Annotated[
+        str | None, typer.Option(help="Comma-separated. Default: the bundled ones; others, dearer, are named.")
+    ] = None,
     methods: Annotated[str | None, typer.Option(help="Comma-separated; baselines are always included.")] = None,
     minutes: Annotated[
         float | None,
