@@ -127,7 +127,7 @@ def test_a_bundled_model_is_found_by_its_name(folder, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["train"], ["train", "x", "--out", "y", "--epochs", "many"], ["study", "--seeds"]]
+    "arguments", [["train"], ["train", "x", "--out", "y", "--epochs", "many"], ["study", "--rows"]]
 )
 def test_wrong_usage_is_a_document_too_when_one_is_asked_for(arguments):
     done = run(*arguments, "--json")

@@ -22,7 +22,7 @@ WORDS = {"bad": ["dull", "cold", "slow"], "good": ["warm", "funny", "honest"]}
 TEXTS = [f"a {word} film about number {n}" for n in range(8) for label in WORDS for word in WORDS[label]]
 LABELS = np.array([label == "good" for n in range(8) for label in WORDS for _ in WORDS[label]], dtype=np.int64)
 ODD = ["", "good", "¡qué película! 映画 😀", "a funny film " * 100, *TEXTS[:5], "[SEP] [CLS] ##ing"]
-QUICK = {"epochs": 1, "learning_rate": 1e-2, "threads": 1, "max_length": 24}
+QUICK = {"epochs": 1, "batch_size": 32, "learning_rate": 1e-2, "threads": 1, "max_length": 24}
 TRAINED = {  # name: (method, pooling, head, what opens it)
     "frozen": ("frozen", None, "linear", "AutoModel"),
     "finetune": ("finetune", None, "linear", "AutoModel"),

@@ -12,7 +12,7 @@ from training.conftest import make_task, model, task, tokenizer  # noqa: F401 - 
 
 from pocketbert.config import Config
 
-SMALL = ["--epochs", "2", "--seeds", "2", "--folds", "0"]
+SMALL = ["--epochs", "2", "--batch-size", "32", "--seeds", "2", "--folds", "0"]
 
 
 @pytest.fixture(scope="session")

@@ -23,12 +23,14 @@ RIGHT = {  # what a place may hold; all else must be refused
     "methods": {"texts", "list"},
     "preset": {"text", "empty", "lines"},
     "hub": {"bool"},
+    "minutes": {"float", "tiny"},
+    "curves": {"texts", "list"},
     "name": {"text", "empty", "lines"},
     "out": {"text", "empty", "lines"},
     "settings": {"bare", "table"},
     "row": {"list", "tables"},
 }
-FLAGS = {"class_weights", "group_by_length", "only_cls", "vocabulary_slice", "cache_features", "keep_rate"}
+FLAGS = {"class_weights", "group_by_length", "only_cls", "vocabulary_slice", "cache_features", "keep_rate", "curve"}
 TEXTS = {"task", "method", "model", "start", "rate_from", "vocabulary", "device", "theirs", "note"}
 WHOLE = {"patience": {"zero"}, "seed": {"zero"}, "folds": {"zero"}}
 SHARES = {

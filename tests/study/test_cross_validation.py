@@ -15,7 +15,7 @@ from pocketbert.study.plan import make_plan
 from pocketbert.tasks import load_task
 from study.conftest import files_of, numbers_of, run
 
-FOLDS = ["--epochs", "2", "--folds", "3", "--repeats", "1"]
+FOLDS = ["--epochs", "2", "--batch-size", "32", "--folds", "3", "--repeats", "1"]
 LONG = "a quiet and rather lovely story about two old men who walk home through the snow after their last day at work"
 
 

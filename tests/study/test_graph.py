@@ -19,7 +19,7 @@ from pocketbert.study.store import Store
 from pocketbert.training.settings import Settings
 from study.conftest import command, make_task, numbers_of, run
 
-QUICK = {"epochs": 2, "learning_rate": 1e-2, "max_length": 32}
+QUICK = {"epochs": 2, "batch_size": 32, "learning_rate": 1e-2, "max_length": 32}
 
 # a → b → c, a chain of tasks; and a diamond: d and e from c, f from d with e's rate.
 TOML = """
@@ -28,6 +28,7 @@ seeds = 2
 folds = 0
 [settings]
 epochs = 2
+batch_size = 32
 max_length = 32
 
 [[row]]

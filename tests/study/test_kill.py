@@ -39,6 +39,8 @@ def torment(tmp_path: Path, reviews: Path, model: str, kills: int) -> None:
         "2",
         "--repeats",
         "1",
+        "--batch-size",
+        "32",
         "--workers",
         "2",
         "--out",

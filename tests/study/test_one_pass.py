@@ -13,7 +13,7 @@ def test_a_study_of_many_runs_reads_normalises_and_tokenises_once(tmp_path, revi
     log = tmp_path / "log"
     path = os.pathsep.join([str(COUNTING), *filter(None, [os.environ.get("PYTHONPATH")])])
     counting = {"COUNTING_LOG": str(log), "COUNTING_FILE": str(reviews), "PYTHONPATH": path}
-    options = ["--models", model, "--epochs", "1", "--seeds", "2", "--workers", "2"]
+    options = ["--models", model, "--epochs", "1", "--batch-size", "32", "--seeds", "2", "--workers", "2"]
     run("study", reviews, *options, "--out", tmp_path / "study", home=tmp_path / "home", **counting)
     runs = list((tmp_path / "study" / "runs").iterdir())
     assert len(runs) >= 17

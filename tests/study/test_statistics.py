@@ -574,12 +574,13 @@ def test_made_up_studies_have_the_accuracy_and_the_variance_they_were_asked_for(
 
 def test_the_section_of_a_page_is_replaced_and_nothing_else(tmp_path):
     page = tmp_path / "page.md"
-    page.write_text(f"before\n{coverage.START}\nold\n{coverage.END}\nafter\n", encoding="utf-8")
-    coverage.write_section(page, "new")
-    assert page.read_text(encoding="utf-8") == f"before\n{coverage.START}\nnew\n{coverage.END}\nafter\n"
+    start, end = coverage.MARKS["folds"]
+    page.write_text(f"before\n{start}\nold\n{end}\nafter\n", encoding="utf-8")
+    coverage.write_section(page, "new", start, end)
+    assert page.read_text(encoding="utf-8") == f"before\n{start}\nnew\n{end}\nafter\n"
     page.write_text("no marks", encoding="utf-8")
     with pytest.raises(SystemExit, match="expected one"):
-        coverage.write_section(page, "new")
+        coverage.write_section(page, "new", start, end)
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ import torch
 
 from pocketbert.classifier import Classifier
 from pocketbert.errors import UserError
-from pocketbert.methods import SHAPE, WEIGHTS, get_method, list_methods
+from pocketbert.methods import SHAPE, WEIGHTS, DataSize, get_method, list_methods
 from pocketbert.runs import load_run
 from pocketbert.train import plan_run, train_run, train_runs
 from pocketbert.training.fit import make_network
@@ -64,7 +64,7 @@ def test_every_method_that_reads_texts_learns_from_them(name, task, tmp_path):
     """With what it derives by itself, from a model that knows English where it wants one; words give the label away."""
     method = get_method(name)
     model = {WEIGHTS: "pocket-tiny", SHAPE: "tiny"}.get(method.starts_from)
-    more = {} if model is None else {"epochs": max(method.epochs, 10), "max_length": 32}
+    more = {} if model is None else {"epochs": max(method.default_steps(DataSize(10_000, 2))[0], 10), "max_length": 32}
     run = train_run(task, name, tmp_path / "run", model=model, settings={"threads": 1, **more})
     assert run.metrics["scores"]["test"]["low"] > max(np.bincount(task.test.labels)) / 60
 
@@ -557,7 +557,6 @@ def test_freed_memory_is_kept_for_the_next_step_until_it_is_given_back():
 )
 def test_few_rows_are_read_more_often_in_smaller_batches(rows, classes, expected):
     from pocketbert.loading import load_model
-    from pocketbert.methods import DataSize, get_method
 
     method = get_method("finetune")
     settings = method.resolve(method.read({}), load_model("pocket-tiny"), DataSize(rows, classes))

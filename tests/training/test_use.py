@@ -242,7 +242,7 @@ def test_from_a_csv_to_predictions_by_command_alone(tmp_path, model):
         for text, label in zip(split.texts, split.labels, strict=True)
     ]
     reviews = write(tmp_path / "reviews.csv", [["text", "label"], *rows])
-    flags = ["--model", model, "--epochs", "5", "--learning-rate", "1e-2,3e-3", "--max-length", "32"]
+    flags = ["--model", model, "--epochs", "5", "--learning-rate", "1e-2,3e-3", "--max-length", "32", "--threads", "1"]
     trained = command("train", reviews, "--out", tmp_path / "run", *flags, "--json")
     assert trained.returncode == 0, trained.stderr
     document = json.loads(trained.stdout)
