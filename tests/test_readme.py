@@ -81,6 +81,8 @@ def test_the_commands_of_the_readme_do_what_they_say_one_after_the_other(desk):
             small = {flag: value for flag, value in SMALL.get(arguments[0], {}).items() if flag not in arguments}
             if "tfidf" in arguments:
                 del small["--epochs"]
+            if "--minutes" in arguments:
+                small.pop("--repeats", None)  # the minutes decide
             if any(argument.endswith(".csv") for argument in arguments):
                 small.pop("--rows", None)  # the reader's files are small
             if arguments[0] == "pretrain":
