@@ -101,7 +101,7 @@ def test_a_small_run_is_not_said_to_need_the_memory_of_a_larger_one_before_it(tm
 def test_the_same_command_again_repeats_nothing_and_more_seeds_only_add(done, tmp_path, reviews, model):
     folder, _, _ = done
     stamps = {path: path.stat().st_mtime_ns for path in folder.glob("runs/*/manifest.json")}
-    common = ["study", reviews, "--models", model, "--epochs", "2", "--folds", "0", "--workers", "2", "--out", folder]
+    common = ["study", reviews, "--models", model, *SMALL[:4], "--folds", "0", "--workers", "2", "--out", folder]
     _, err = run(*common, "--seeds", "2", home=tmp_path)
     assert "8 of 8 runs are finished already" in err
     _, err = run(*common, "--seeds", "3", home=tmp_path)
