@@ -140,3 +140,14 @@ def test_small_numbers_and_threads_are_as_they_were_after_a_fit(flushed, task, m
         assert flushes_denormals() is flushed
     finally:
         torch.set_flush_denormal(False)
+
+
+@pytest.mark.parametrize("name", ["train", "eval", "keys", "forward"])
+def test_a_task_may_be_called_as_a_method_of_modules_is(name, model):
+    from pocketbert.heads import make_head
+    from pocketbert.loading import load_encoder
+    from pocketbert.training.network import Network
+
+    encoder = load_encoder(model, quiet=True)
+    network = Network(encoder, {name: make_head("linear", encoder.config.width, 2, seed=0)}, "mean")
+    assert network.head(name) is next(iter(network.heads.values()))

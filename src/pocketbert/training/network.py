@@ -87,7 +87,9 @@ class Network(nn.Module):
 
 def module_name(task: str) -> str:
     """A task's name as torch takes it for a module: without dots and the like."""
-    return re.sub(r"[^0-9A-Za-z_-]", "_", task)
+    name = re.sub(r"[^0-9A-Za-z_-]", "_", task)
+    # A task of train.csv is called train, as a method of every module is.
+    return f"task_{name}" if hasattr(nn.ModuleDict, name) else name
 
 
 def mean_pool(states: Tensor, attention_mask: Tensor) -> Tensor:
