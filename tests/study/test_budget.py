@@ -85,7 +85,7 @@ def test_a_timing_is_used_for_runs_of_its_kind(tmp_path, reviews, monkeypatch):
     assert found.estimated_seconds == pytest.approx(expected)
     other = next(run for run in timed.runs if run.method == "tfidf")
     assert other.estimated_seconds == next(r for r in plan.runs if r.folder == other.folder).estimated_seconds
-    assert elapsed(timed, timed.jobs(), 1) > elapsed(timed, timed.jobs(), 2)
+    assert elapsed(timed.jobs(), 1) > elapsed(timed.jobs(), 2)
 
 
 def test_minutes_are_planned_from_what_was_measured_kept_and_gone_on_with(tmp_path, reviews):

@@ -33,7 +33,7 @@ def study(
         ),
     ] = None,
     models: Annotated[
-        str | None, typer.Option(help="Comma-separated. Default: the bundled ones; others, dearer, are named.")
+        str | None, typer.Option(help="Comma-separated. Default: the bundled ones; name others, such as minilm-l6.")
     ] = None,
     methods: Annotated[str | None, typer.Option(help="Comma-separated; baselines are always included.")] = None,
     minutes: Annotated[
@@ -206,7 +206,7 @@ def _show_plan(study: "Study", plan: "Plan", workers: str | None, as_json: bool)
     count = parse_workers(workers)
     names = {run.folder for run in left}
     jobs = [[run for run in job if run.folder in names] for job in plan.jobs()]
-    seconds = elapsed(plan, jobs, count if isinstance(count, int) else usable_cores()) if left else 0.0
+    seconds = elapsed(jobs, count if isinstance(count, int) else usable_cores()) if left else 0.0
     lines: list[dict[str, Any]] = []
     for number, row in enumerate(plan.rows):
         own = plan.of_row(number)

@@ -105,14 +105,14 @@ def make_budget(plan: Plan, minutes: float, workers: int) -> Budget:
     order = sorted(cost, key=lambda n: (cost[n], n))
     counts = {n: _fewest(plan, n) for n in order}
     curves: set[int] = set()
-    while elapsed(plan, _jobs(plan, counts, curves), workers) > limit:
+    while elapsed(_jobs(plan, counts, curves), workers) > limit:
         trained = [n for n in order if counts[n] and get_method(plan.rows[n].method).needs_model]
         if not trained:
             break
         counts[trained[-1]] = 0
 
     def fits(counts: Mapping[int, int], curves: set[int]) -> bool:
-        return elapsed(plan, _jobs(plan, counts, curves), workers) <= limit
+        return elapsed(_jobs(plan, counts, curves), workers) <= limit
 
     for n in order:
         if counts[n] and get_method(plan.rows[n].method).reads_texts:
@@ -137,7 +137,7 @@ def make_budget(plan: Plan, minutes: float, workers: int) -> Budget:
             )
             for n, row in enumerate(plan.rows)
         ),
-        elapsed(plan, _jobs(plan, counts, curves), workers),
+        elapsed(_jobs(plan, counts, curves), workers),
     )
 
 

@@ -158,7 +158,7 @@ def _sizes(plan: Plan, run: PlannedRun) -> tuple[float, float, float]:
     return 0.9 * others * run.share, everything / folds.count, everything
 
 
-def elapsed(plan: Plan, jobs: Sequence[Sequence[PlannedRun]], workers: int) -> float:
+def elapsed(jobs: Sequence[Sequence[PlannedRun]], workers: int) -> float:
     """How long workers need for these jobs, each taking the longest that is left, as the pool does; a worker that goes
     on with another row's runs begins anew."""
     startup = max((one.startup for one in read_timings().values()), default=STARTUP)
