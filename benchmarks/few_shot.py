@@ -19,7 +19,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 SIZES = (8, 16, 32, 64)  # examples per class
 DRAWS = 5
 SCORED = 1_000  # test texts
-MOST_STEPS = 40  # of SetFit's contrastive training, 16 pairs each
+PAIRS, MOST_STEPS = 16, 160  # of SetFit's contrastive training: pairs per step, and steps
 OURS = (
     ("tfidf", None),
     ("frozen", "pocket-mini"),
@@ -104,10 +104,12 @@ def theirs(options: argparse.Namespace) -> None:
             continue
         began = time.perf_counter()
         model = SetFitModel.from_pretrained(str(options.body))
+        alike = sum(one["labels"].count(label) ** 2 for label in set(one["labels"]))
+        pairs = max(alike, len(one["labels"]) ** 2 - alike)  # of each kind as many as of the more frequent
         arguments = TrainingArguments(
-            batch_size=16,
+            batch_size=PAIRS,
             num_epochs=1,
-            max_steps=MOST_STEPS,
+            max_steps=min(MOST_STEPS, -(-pairs // PAIRS)),
             seed=one["draw"],
             report_to="none",
             output_dir=str(options.out.parent / "setfit"),

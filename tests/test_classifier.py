@@ -349,13 +349,25 @@ def test_with_nothing_to_choose_everything_is_trained_on():
 
 
 def test_with_epochs_to_choose_from_a_tenth_is_held_out():
-    classifier = scratch(epochs=2).fit(TEXTS, LABELS)
+    classifier = scratch(epochs=2, keep="best").fit(TEXTS, LABELS)
     assert classifier.rows_ == {"train": 54, "dev": 6}
     assert len(classifier.history_) == 2
 
 
+def test_the_last_epoch_of_all_texts_where_a_tenth_is_too_few_to_choose_on():
+    classifier = scratch(epochs=3).fit(TEXTS, LABELS)
+    assert classifier.rows_ == {"train": 60, "dev": 0}
+    assert classifier.best_ == {"learning_rate": 1e-3, "epoch": 3, "dev_accuracy": None}
+    many = scratch(epochs=2).fit(TEXTS * 4, LABELS * 4)
+    assert many.rows_ == {"train": 216, "dev": 24}
+    with pytest.raises(UserError, match="patience stops where dev is best"):
+        scratch(keep="last", patience=1).fit(TEXTS, LABELS)
+
+
 def test_the_rate_that_is_best_on_dev_is_kept_and_named():
-    classifier = scratch(learning_rate=[1e-9, 2e-3], epochs=3).fit(TEXTS, LABELS, dev=(TEXTS[:20], LABELS[:20]))
+    classifier = scratch(learning_rate=[1e-9, 2e-3], epochs=3, keep="best").fit(
+        TEXTS, LABELS, dev=(TEXTS[:20], LABELS[:20])
+    )
     assert classifier.rows_ == {"train": 60, "dev": 20}
     assert classifier.best_["learning_rate"] == 2e-3
     assert len(classifier.history_) == 6
@@ -367,7 +379,7 @@ def test_the_rate_that_is_best_on_dev_is_kept_and_named():
 
 def test_too_few_texts_to_hold_some_out_are_refused():
     with pytest.raises(UserError, match="too few to hold some out.*dev="):
-        scratch(epochs=2).fit(TEXTS[:4], LABELS[:4])
+        scratch(epochs=2, keep="best").fit(TEXTS[:4], LABELS[:4])
 
 
 @pytest.mark.parametrize(

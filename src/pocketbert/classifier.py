@@ -56,6 +56,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         dropout, weight_decay, warmup, schedule, clip: of the optimiser, as `pocketbert train --help` says.
         class_weights: weigh each class by the inverse of its share.
         patience: stop after so many epochs that did not improve; 0: never.
+        keep: which epoch's weights: "best" (the highest dev score) or "last"; None: the method's own.
         device, precision, threads: the machine; None: derived.
         group_by_length, only_cls: speed; results do not depend on the second.
 
@@ -87,6 +88,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         clip: float = 1.0,
         class_weights: bool = False,
         patience: int = 0,
+        keep: str | None = None,
         seed: int = 0,
         device: str = "cpu",
         precision: str | None = None,
@@ -100,7 +102,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self.learning_rate, self.epochs, self.batch_size = learning_rate, epochs, batch_size
         self.max_length, self.pooling, self.head, self.dropout = max_length, pooling, head, dropout
         self.weight_decay, self.warmup, self.schedule, self.clip = weight_decay, warmup, schedule, clip
-        self.class_weights, self.patience = class_weights, patience
+        self.class_weights, self.patience, self.keep = class_weights, patience, keep
         self.seed, self.device, self.precision, self.threads = seed, device, precision, threads
         self.group_by_length, self.only_cls = group_by_length, only_cls
 
@@ -108,7 +110,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         """Learn from texts, or (text, text) pairs, and their labels.
 
         Epoch and learning rate are chosen on `dev`, a pair (X, y). Without one, a tenth of X is held out for that, and
-        only when there is something to choose: with one epoch and one rate, everything is trained on.
+        only when there is something to choose: with one epoch (or the last: `keep`) and one rate, everything is trained
+        on.
         """
         held(self.method, str, "method")
         if self.model is not None:

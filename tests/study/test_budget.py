@@ -1,15 +1,17 @@
 """Minutes become a plan: what fits, what is left out and said, and that a study that was begun keeps its plan."""
 
 import json
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from pocketbert.errors import UserError
 from pocketbert.study import Study
-from pocketbert.study.budget import MOST_REPEATS, make_budget, read_budget, write_budget
+from pocketbert.study.budget import MOST_REPEATS, make_budget, read_budget, what_is_asked, write_budget
 from pocketbert.study.timing import Timing, elapsed, timing_key, unknown, with_timings
-from study.conftest import run
+from study.conftest import numbers_of, run
 
 
 def planned(reviews, tmp_path, seconds, **more):
@@ -56,14 +58,23 @@ def test_the_plan_is_printed_as_flags_that_make_the_same_plan(tmp_path, reviews)
     assert again.rows == budget.rows(study.rows) == [replace(row, seeds=None) for row in again.rows]
 
 
-def test_a_plan_is_kept_for_the_same_minutes_and_rows(tmp_path, reviews):
+def test_a_plan_is_kept_for_the_same_minutes_rows_texts_and_folds(tmp_path, reviews):
     study, plan = planned(reviews, tmp_path, {"finetune": 20.0})
     budget = make_budget(plan, 2, 2)
-    tmp_path.joinpath("study").mkdir()
-    write_budget(tmp_path / "study", budget, study.rows)
-    assert read_budget(tmp_path / "study", 2, study.rows) == budget
-    assert read_budget(tmp_path / "study", 3, study.rows) is None
-    assert read_budget(tmp_path / "study", 2, study.rows[1:]) is None
+    folder = tmp_path / "study"
+    folder.mkdir()
+    asked = what_is_asked(study.rows, study.tasks, 5)
+    write_budget(folder, budget, asked)
+    assert read_budget(folder, 2, asked) == budget
+    assert read_budget(folder, 3, asked) is None
+    assert read_budget(folder, 2, what_is_asked(study.rows[1:], study.tasks, 5)) is None
+    assert read_budget(folder, 2, what_is_asked(study.rows, study.tasks, 4)) is None
+    grown = tmp_path / Path(reviews).name
+    lines = Path(reviews).read_text().splitlines()
+    grown.write_text("\n".join([*lines, *lines[1:3]]) + "\n")
+    more = Study([grown], models=["pocket-tiny"], folds=5)
+    assert [row.name for row in more.rows] == [row.name for row in study.rows]
+    assert read_budget(folder, 2, what_is_asked(more.rows, more.tasks, 5)) is None
 
 
 def test_minutes_and_seeds_are_not_both_told(reviews):
@@ -103,3 +114,13 @@ def test_minutes_are_planned_from_what_was_measured_kept_and_gone_on_with(tmp_pa
     assert "measuring" not in err  # nor is anything planned anew with another number of workers
     assert json.loads((tmp_path / "two" / "plan.json").read_text()) == saved
     assert "runs are finished already" in err
+
+
+def test_one_plan_gives_the_same_bytes_with_one_worker_and_with_two(tmp_path, reviews):
+    arguments = ["study", reviews, "--models", "pocket-tiny", "--methods", "frozen", "--minutes", "1", "--folds", "3"]
+    run(*arguments, "--workers", "2", "--out", tmp_path / "two", home=tmp_path / "home")
+    (tmp_path / "one" / "runs").mkdir(parents=True)
+    shutil.copy(tmp_path / "two" / "plan.json", tmp_path / "one")
+    run(*arguments, "--workers", "1", "--out", tmp_path / "one", home=tmp_path / "another home")
+    assert (tmp_path / "one" / "plan.json").read_bytes() == (tmp_path / "two" / "plan.json").read_bytes()
+    assert numbers_of(tmp_path / "one") == numbers_of(tmp_path / "two")

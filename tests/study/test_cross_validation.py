@@ -45,6 +45,21 @@ def test_every_row_is_tested_once_by_a_model_that_did_not_see_it(done, reviews):
         assert not np.isin(task.test.hashes, learnt).any()
 
 
+def test_a_run_with_nothing_to_choose_trains_on_the_rows_of_dev_too(done, reviews):
+    folder, _, _ = done
+    plan = Study([reviews], models=["pocket-tiny"], folds=3).plan()
+    seen = set()
+    for one in plan.runs:
+        splits = plan.task_of(one).splits
+        assert sum(len(split) for split in splits.values()) == 360
+        assert ("dev" in splits) == (one.settings.choices > 1)
+        seen.add((one.method, "dev" in splits))
+    assert seen >= {("tfidf", False), ("frozen", False), ("finetune", True)}
+    for row in read_document(folder / "study.json").rows:
+        found = load_run(folder / "runs" / row.folders[0])
+        assert ("dev" in found.metrics["scores"]) == (found.settings.choices > 1)
+
+
 def test_one_worker_and_two_give_identical_bytes_and_so_does_a_study_that_was_cut_off(done, tmp_path, reviews, model):
     folder, _, _ = done
     arguments = ["study", reviews, "--models", model, *FOLDS, "--workers", "1", "--out"]

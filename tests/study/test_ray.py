@@ -61,6 +61,12 @@ class Cluster:
         self._wait(len(self.nodes))
         return node
 
+    def start(self, nodes: int) -> list[subprocess.Popen]:
+        """A head that computes nothing, and so many nodes of one core."""
+        head = ["--head", f"--port={self.port}", "--num-cpus=0", "--include-dashboard=false"]
+        self.add(*head, f"--temp-dir={self.folder}")
+        return [self.add(f"--address={self.address}", "--num-cpus=1") for _ in range(nodes)]
+
     def _wait(self, nodes: int) -> None:
         script = (
             "import ray, sys; ray.init(address=sys.argv[1], log_to_driver=False, configure_logging=False); "
@@ -167,14 +173,7 @@ def test_a_cluster_gives_the_same_numbers_even_when_a_node_is_killed(tmp_path, r
     run(*arguments, tmp_path / "here", home=tmp_path / "home")
     cluster = Cluster(tmp_path / "home")
     try:
-        cluster.add(
-            "--head",
-            f"--port={cluster.port}",
-            "--num-cpus=0",
-            "--include-dashboard=false",
-            f"--temp-dir={cluster.folder}",
-        )
-        nodes = [cluster.add(f"--address={cluster.address}", "--num-cpus=1") for _ in range(2)]
+        nodes = cluster.start(nodes=2)
         where = ["--workers", f"ray://{cluster.address}"]
         run(*arguments, tmp_path / "cluster", *where, home=tmp_path / "home", **QUIET)
         assert numbers_of(tmp_path / "cluster") == numbers_of(tmp_path / "here")
@@ -187,5 +186,21 @@ def test_a_cluster_gives_the_same_numbers_even_when_a_node_is_killed(tmp_path, r
         out, err = process.communicate(timeout=300)
         assert process.returncode == 0, f"{out}\n{err}"
         assert numbers_of(tmp_path / "killed") == numbers_of(tmp_path / "here")
+    finally:
+        cluster.end()
+
+
+@pytest.mark.slow
+def test_a_budget_gives_the_same_bytes_with_one_worker_with_two_and_on_a_cluster(tmp_path, reviews, only_ray):
+    arguments = ["study", reviews, "--models", "pocket-tiny", "--methods", "frozen,finetune", "--minutes", "1"]
+    run(*arguments, "--workers", "2", "--out", tmp_path / "two", home=tmp_path / "home")
+    cluster = Cluster(tmp_path / "home")
+    try:
+        cluster.start(nodes=2)
+        for name, workers in (("one", "1"), ("cluster", f"ray://{cluster.address}")):
+            (tmp_path / name / "runs").mkdir(parents=True)
+            shutil.copy(tmp_path / "two" / "plan.json", tmp_path / name)
+            run(*arguments, "--workers", workers, "--out", tmp_path / name, home=tmp_path / "home", **QUIET)
+            assert numbers_of(tmp_path / name) == numbers_of(tmp_path / "two")
     finally:
         cluster.end()

@@ -184,6 +184,15 @@ def test_folds_are_views_that_are_tokenised_with_the_whole(reviews: Path) -> Non
     assert len(folds.rows.derived.encodings) == 1
 
 
+def test_without_dev_all_other_rows_are_trained_on(reviews: Path) -> None:
+    folds = cut_folds(load_task(str(reviews)), 5, repeats=1)
+    for part in folds.parts(repeats=1):
+        with_dev, without = folds.task_of(part), folds.task_of(part, dev=False)
+        assert set(without.splits) == {"train", "test"}
+        assert without.test.texts == with_dev.test.texts
+        assert sorted(without.train.texts) == sorted(with_dev.train.texts + with_dev.dev.texts)
+
+
 def test_rows_too_few_for_dev_are_refused() -> None:
     rows = Split(["a", "b", "c", "d"], None, np.array([0, 1, 0, 1]))
     task = Task("tiny", ("x", "y"), {"all": rows}, pair=False)

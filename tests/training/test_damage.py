@@ -12,7 +12,7 @@ from pocketbert.errors import UserError
 from pocketbert.runs import load_run
 from pocketbert.train import train_run
 
-TOLD = {"threads": 1, "batch_size": 32, "epochs": 2, "learning_rate": 1e-2, "max_length": 16}
+TOLD = {"threads": 1, "batch_size": 32, "epochs": 2, "learning_rate": 1e-2, "max_length": 16, "keep": "best"}
 ALONE = {"threads": 1}  # for a method without a model
 
 

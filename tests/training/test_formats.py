@@ -93,8 +93,8 @@ def test_a_setting_that_came_later_finds_every_old_run_again(model, task, tmp_pa
 # What the absence of a setting means in a run's key, for good: a default that is changed keeps it with `absent=`.
 ABSENT = {
     "batch_size": 32, "cache_features": True, "class_weights": False, "clip": 1.0, "device": "cpu", "dropout": None,
-    "epochs": None, "group_by_length": True, "head": "linear", "learning_rate": None, "max_length": 128,
-    "only_cls": True, "patience": 0, "pooling": None, "precision": None, "schedule": "linear", "seed": 0,
+    "epochs": None, "group_by_length": True, "head": "linear", "keep": "best", "learning_rate": None,
+    "max_length": 128, "only_cls": True, "patience": 0, "pooling": None, "precision": None, "schedule": "linear", "seed": 0,
     "threads": None, "vocabulary": None, "vocabulary_size": 8_000, "vocabulary_slice": True, "warmup": 0.1,
     "weight_decay": 0.01,
 }  # fmt: skip
@@ -109,4 +109,4 @@ def test_what_the_absence_of_a_setting_means_never_changes(name):
 
 def test_a_key_holds_only_what_differs_from_absence():
     assert Settings(seed=3).key() == {"seed": 3}
-    assert FinetuneSettings(batch_size=32, epochs=2).key() == {"epochs": 2}
+    assert FinetuneSettings(batch_size=32, epochs=2, keep="best").key() == {"epochs": 2}

@@ -341,7 +341,7 @@ def test_a_split_without_real_labels_is_predicted_and_not_scored(model, tmp_path
 def test_three_classes_with_weights_and_each_precision(model, tmp_path):
     task = make_task(labels=3)
     for precision in ("float32", "bfloat16"):
-        settings = quick(learning_rate=1e-2, precision=precision, class_weights=True)
+        settings = quick(learning_rate=1e-2, precision=precision, class_weights=True, keep="best")
         run = train_run(task, "finetune", tmp_path / precision, model=model, settings=settings)
         assert run.metrics["scores"]["test"]["accuracy"] > 0.6
         assert set(run.metrics["scores"]["test"]["f1"]) == {"no", "yes", "so"}

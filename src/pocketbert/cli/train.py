@@ -12,7 +12,7 @@ from pocketbert.cli.options import with_settings
 from pocketbert.cli.output import print_json, print_table, say
 from pocketbert.cli.progress import duration, training_progress
 from pocketbert.errors import UserError
-from pocketbert.methods import DEFAULT
+from pocketbert.methods import DEFAULT, get_method
 
 
 @app.command()
@@ -41,7 +41,6 @@ def train(
 ) -> None:
     """Train one model on one task. Dev chooses the rate and the epoch; the test split is scored once."""
     from pocketbert.export import cannot_export
-    from pocketbert.methods import get_method
     from pocketbert.study.final import recommended_run
     from pocketbert.tasks import load_task
     from pocketbert.train import train_run
@@ -85,13 +84,15 @@ def train(
 
 def _show(folder: Path, metadata: dict[str, Any], metrics: dict[str, Any]) -> None:
     best, cost = metrics["best"], metrics["cost"]
+    chosen = best and get_method(metadata["method"]).read(metadata["settings"]).choices > 1
     if best:
+        how = f"chosen on dev (of {metrics['trials']} trials)" if chosen else "as planned"
         say(
-            f"chosen on dev: rate {best['learning_rate']:g}, epoch {best['epoch']} (of {metrics['trials']} trials); "
+            f"rate {best['learning_rate']:g}, epoch {best['epoch']}, {how}; "
             f"{cost['trained_parameters']:,} parameters trained in {duration(cost['seconds'])}, "
             f"peak memory {cost['peak_memory_bytes'] / 2**20:,.0f} MB"
         )
-    chose = {"dev": "dev (chosen on)"} if best else {}
+    chose = {"dev": "dev (chosen on)"} if chosen else {}
     rows = [score_row(chose.get(name, name), score) for name, score in metrics["scores"].items()]
     model = f" {metadata['model']}" if metadata["model"] else ""
     print_table(

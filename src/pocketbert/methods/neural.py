@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 OVERHEAD = 4e-4  # seconds an example costs beside its matrix products
 FEW, SOME = 300, 1_500  # rows
+FIRST_STEPS = 100  # that fine-tuning takes at least
+CAN_CHOOSE = 200  # rows; of fewer, the tenth that is dev chooses an epoch by chance
 ENOUGH = 1_000  # rows per class
 SPEED = 3e10  # floating point operations per second, in one thread
 
@@ -52,6 +54,10 @@ class NetworkMethod(Method):
             changes["epochs"] = epochs
         if settings.batch_size is None:
             changes["batch_size"] = batch_size
+        if settings.keep is None:
+            changes["keep"] = "best" if settings.patience else self.keeps(size)
+        elif settings.keep == "last" and settings.patience:
+            raise UserError("patience stops where dev is best, and keep 'last' chooses no epoch: leave one of them out")
         if settings.pooling is None:
             changes["pooling"] = self.own_pooling(start)
         if settings.precision is None:
@@ -78,7 +84,12 @@ class NetworkMethod(Method):
         """
         if size.rows / size.classes > ENOUGH:
             return self.full_epochs, 32
-        return 10, 8 if size.rows <= FEW else 16 if size.rows <= SOME else 32
+        batch_size = 8 if size.rows <= FEW else 16 if size.rows <= SOME else 32
+        return max(10, math.ceil(FIRST_STEPS * batch_size / size.rows)), batch_size
+
+    def keeps(self, size: DataSize) -> str:
+        """Which epoch's weights, where nobody says: the best on dev, or the last where dev would be too small to tell."""
+        return "best" if size.rows > CAN_CHOOSE else "last"
 
     def default_precision(self, width: int) -> str:
         from pocketbert.training.machine import BFLOAT16_PAYS, has_bfloat16
@@ -131,7 +142,7 @@ class NetworkMethod(Method):
         assert isinstance(settings, TrainingSettings)
         assert start is not None
         forward = self.forward_products(start, settings, work)
-        passes = settings.choices
+        passes = settings.passes
         faster = 1.8 if settings.precision == "bfloat16" else 1.0
         trained = work.rows * passes * (3 * forward / (SPEED * faster) + OVERHEAD)
         return BEGIN + trained + work.evaluated * passes * forward / SPEED

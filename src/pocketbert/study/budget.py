@@ -19,6 +19,7 @@ from pocketbert.methods import get_method
 from pocketbert.study.plan import Plan, PlannedRun
 from pocketbert.study.rows import Row
 from pocketbert.study.timing import elapsed
+from pocketbert.tasks import Task
 from pocketbert.values import Between, Format, read_object
 
 FILE = "plan.json"
@@ -52,7 +53,7 @@ class Saved:
     format: Format
     minutes: Minutes
     rows: tuple[Allotment, ...]
-    asked: tuple[str, ...]  # the rows that there were to choose from
+    asked: tuple[str, ...]  # what there was to plan (`what_is_asked`)
     seconds: float  # that all of it was estimated to take
 
 
@@ -178,30 +179,34 @@ def _jobs(plan: Plan, counts: Mapping[int, int], curves: set[int]) -> list[list[
 # -- kept ------------------------------------------------------------------------------------------------------------
 
 
-def read_budget(folder: Path, minutes: float, rows: Sequence[Row]) -> Budget | None:
-    """The plan of the study that is in the folder, if it was made for these minutes and rows."""
+def read_budget(folder: Path, minutes: float, asked: Sequence[str]) -> Budget | None:
+    """The plan of the study that is in the folder, if it was made for these minutes and for what is `asked`."""
     path = folder / FILE
     if not path.is_file():
         return None
     saved = read_object(path, Saved)
-    if saved.minutes != minutes or list(saved.asked) != _asked(rows):
+    if saved.minutes != minutes or saved.asked != tuple(asked):
         return None
     return Budget(minutes, saved.rows, saved.seconds)
 
 
-def write_budget(folder: Path, budget: Budget, rows: Sequence[Row]) -> None:
+def write_budget(folder: Path, budget: Budget, asked: Sequence[str]) -> None:
     content: dict[str, Any] = {
         "format": 1,
         "minutes": budget.minutes,
         "rows": [vars(one) for one in budget.allotments],
-        "asked": _asked(rows),
+        "asked": list(asked),
         "seconds": budget.seconds,
     }
     write_json(folder / FILE, content)
 
 
-def _asked(rows: Sequence[Row]) -> list[str]:
-    return [f"{row.task}: {row.name}: {row.method} {row.model} {sorted(row.settings.items())}" for row in rows]
+def what_is_asked(rows: Sequence[Row], tasks: Mapping[str, Task], folds: int) -> list[str]:
+    """All that a plan depends on beside minutes and machine: rows, texts and labels, folds. If any of it changed, as
+    when a file grew, the old plan is no plan for it."""
+    data = [f"{task.name}: {name} {task.fingerprint(name)}" for task in tasks.values() for name in task.splits]
+    named = [f"{row.task}: {row.name}: {row.method} {row.model} {sorted(row.settings.items())}" for row in rows]
+    return [f"{folds} folds", *data, *named]
 
 
 def _duration(seconds: float) -> str:

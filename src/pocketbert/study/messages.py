@@ -42,7 +42,7 @@ def task_from_json(content: dict[str, Any]) -> Task | Folds:
 
 def task_of(message: dict[str, Any], known: Task | Folds) -> Task:
     """The task of a bank's runs."""
-    task = known if isinstance(known, Task) else known.task_of(Part(**message["part"]))
+    task = known if isinstance(known, Task) else known.task_of(Part(**message["part"]), dev=message["dev"])
     return with_share(task, message["share"])
 
 
@@ -103,6 +103,7 @@ def bank_message(runs: list[PlannedRun], plan: Plan, store: Store | None) -> dic
         "start": first.start,
         "settings": (first.settings if store is None else store.settings(first)).to_dict(),
         "seeds": {run.settings.seed: run.folder for run in runs},
+        "dev": first.needs_dev,
         "without_dev": first.without_dev,
         "warnings": plan.checks[first.row].warnings,
     }

@@ -56,6 +56,11 @@ class PlannedRun:
     without_dev: bool = False  # what dev would choose is known
 
     @property
+    def needs_dev(self) -> bool:
+        """Is there anything to choose? If not, the rows of a fold's dev are better trained on."""
+        return self.settings.choices > 1
+
+    @property
     def needs(self) -> tuple[str, ...]:
         """The folders of the runs that must be finished before it."""
         return tuple(dict.fromkeys(folder for folder in (self.start, self.rate_from) if folder is not None))
@@ -80,7 +85,9 @@ class Plan:
 
     def task_of(self, run: PlannedRun) -> Task:
         """What this run trains and is tested on."""
-        task = self.tasks[run.task] if run.part is None else self.folds[run.task].task_of(run.part)
+        task = self.tasks[run.task]
+        if run.part is not None:
+            task = self.folds[run.task].task_of(run.part, dev=run.needs_dev)
         return with_share(task, run.share)
 
     def jobs(self) -> list[list[PlannedRun]]:
@@ -192,7 +199,7 @@ class _Planner:
         architecture = () if start is None else architecture_of(start)
         own = self.runs[number] = []
         for part in [None] if folds is None else folds.parts(row.repeats):
-            texts = self._texts(task, part)
+            texts = self._texts(task, part, settings)
             for seed in range(seeds):
                 needs = {what: self._counterpart(other, part, seed).folder for what, other in before.items()}
                 if several and seed:
@@ -211,7 +218,7 @@ class _Planner:
             few = method.resolve(method.read(told), start, replace(size, rows=max(1, round(share * size.rows))))
             for run in own:
                 if (run.part is None and run.number < CURVE_SEEDS) or (run.part and not run.part.repeat + run.number):
-                    key = {**identity, "texts": self._texts(task, run.part), "share": share}
+                    key = {**identity, "texts": self._texts(task, run.part, few), "share": share}
                     seeded = replace(few, seed=run.settings.seed)
                     point = _run(number, row, key, seeded, share * seconds, {}, run.part, run.number, architecture)
                     self.curves[number].append(replace(point, share=share))
@@ -222,15 +229,15 @@ class _Planner:
         runs = [run for run in self.runs[row] if part is None or run.part in (None, part)]
         return runs[seed % len(runs)]
 
-    def _fold(self, task: str, part: Part) -> Task:
-        return self._once("fold", (task, part), lambda _: self.folds[task].task_of(part))
+    def _fold(self, task: str, part: Part, *, dev: bool = True) -> Task:
+        return self._once("fold", (task, part, dev), lambda _: self.folds[task].task_of(part, dev=dev))
 
-    def _texts(self, task: Task, part: Part | None) -> Any:
+    def _texts(self, task: Task, part: Part | None, settings: Settings) -> Any:
         """What a run's texts are, as part of its key."""
         whole = self._once("texts", task.name, lambda _: {name: task.fingerprint(name) for name in task.splits})
         if part is None:
             return whole
-        splits = self._fold(task.name, part).splits
+        splits = self._fold(task.name, part, dev=settings.choices > 1).splits
         rows = [split.part_of[1].tolist() for split in splits.values() if split.part_of is not None]
         return {**whole, "rows": hashlib.blake2b(json.dumps(rows).encode(), digest_size=16).hexdigest()}
 

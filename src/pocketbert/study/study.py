@@ -18,7 +18,7 @@ from pocketbert.methods import get_method
 from pocketbert.paths import require_regular_file
 from pocketbert.report import Document, write_document, write_report
 from pocketbert.study import tables
-from pocketbert.study.budget import Budget, Minutes, make_budget, read_budget, write_budget
+from pocketbert.study.budget import Budget, Minutes, make_budget, read_budget, what_is_asked, write_budget
 from pocketbert.study.final import best_on_dev, final_plan, final_run, final_store
 from pocketbert.study.plan import FoldCount, Plan, PlannedRun, make_plan
 from pocketbert.study.pool import Pool, Watch
@@ -147,6 +147,9 @@ class Study:
         named = re.sub(r"[/\\]", "-", self.name)[:60].lstrip(".") or "study"  # never a folder above
         return named + (f"-{self.limit}-rows" if self.limit else "")
 
+    def _asked(self) -> list[str]:
+        return what_is_asked(self.rows, self.tasks, self.folds)
+
     def plan(self, workers: int | str | None = None, *, say: Callable[[str], None] | None = None) -> Plan:
         """What will run, fully resolved. Where minutes were given, what runs cost here is measured first, if it never
         was; a study that was begun keeps its plan."""
@@ -154,7 +157,7 @@ class Study:
         count = usable_cores() if isinstance(count, str) else count
         rows, notes = self.rows, list(self.notes)
         if self.minutes is not None:
-            self.budget = read_budget(self.folder, self.minutes, self.rows)
+            self.budget = read_budget(self.folder, self.minutes, self._asked())
             if self.budget is None:
                 rough = make_plan(
                     [replace(row, curve=not row.guesses) for row in self.rows],
@@ -195,7 +198,7 @@ class Study:
         with shown as watch, store.writing():
             store.clean()
             if self.budget is not None:
-                write_budget(self.folder, self.budget, self.rows)
+                write_budget(self.folder, self.budget, self._asked())
             jobs = [[run for run in job if not store.finished(run)] for job in plan.jobs()]
             left = [job for job in jobs if job]
             began, anew = time.monotonic(), len(left) == len(jobs)

@@ -28,7 +28,7 @@ from pocketbert.paths import home
 from pocketbert.study.messages import task_of
 from pocketbert.study.plan import Plan, PlannedRun
 from pocketbert.tasks import Check, Split, Task
-from pocketbert.tasks.folds import Folds
+from pocketbert.tasks.folds import DEV_SHARE, Folds
 from pocketbert.train import plan_run
 from pocketbert.training.job import Trained
 from pocketbert.training.machine import computing
@@ -40,7 +40,7 @@ SECONDS = 1.2  # that a pass of its larger training should take
 PASSES = 2  # the first is slow
 WRITING = 0.15  # seconds to write a run's files
 STARTUP = 2.5  # seconds until a worker can begin, where that was not measured
-DEV_SHARE = 0.12
+MEASURED_DEV = 0.12  # of a measurement's rows
 
 Seconds = Annotated[float, Between(0.0, 1e9)]
 
@@ -137,7 +137,7 @@ def with_timings(plan: Plan, workers: int, timings: Mapping[str, Timing] | None 
             rows, predicted, all_rows = _sizes(plan, run)
             measured[run.folder] = timing.of_run(
                 rows,
-                run.settings.choices,
+                run.settings.passes,
                 predicted,
                 plan.words[run.task],
                 shared=(all_rows if number == 0 else 0) if shares else None,
@@ -155,7 +155,8 @@ def _sizes(plan: Plan, run: PlannedRun) -> tuple[float, float, float]:
         return rows * run.share, everything - rows, everything
     folds = plan.folds[run.task]
     others = everything * (1 - 1 / folds.count)
-    return 0.9 * others * run.share, everything / folds.count, everything
+    trained = others if run.settings.choices == 1 else (1 - DEV_SHARE) * others
+    return trained * run.share, everything / folds.count, everything
 
 
 def elapsed(jobs: Sequence[Sequence[PlannedRun]], workers: int) -> float:
@@ -249,7 +250,7 @@ def time_run(message: dict[str, Any], known: Task | Folds) -> dict[str, float]:
     def fit(rows: int, passes: int) -> tuple[float, Trained]:
         few = {"train": take("train", rows)}
         if "dev" in task.splits and len(task.splits["dev"]):
-            few["dev"] = take("dev", max(2, round(DEV_SHARE * rows)))
+            few["dev"] = take("dev", max(2, round(MEASURED_DEV * rows)))
         began = time.perf_counter()
         plan = plan_run(
             replace(task, splits=few),

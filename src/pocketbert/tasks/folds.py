@@ -49,9 +49,9 @@ class Folds:
         """The rows that this training is tested on."""
         return np.flatnonzero(self.assignments[part.repeat] == part.fold)
 
-    def task_of(self, part: Part) -> Task:
-        """The task of one training: its fold is test, and of the other rows a share is dev."""
-        return fold_task(self.task, self.assignments[part.repeat], self.clusters, part.fold)
+    def task_of(self, part: Part, *, dev: bool = True) -> Task:
+        """The task of one training: its fold is test, and of the other rows a share is dev, if there is to be one."""
+        return fold_task(self.task, self.assignments[part.repeat], self.clusters, part.fold, dev_share=DEV_SHARE * dev)
 
 
 def cut_folds(task: Task, count: int, repeats: int) -> Folds:
@@ -174,7 +174,7 @@ def fold_notes(clusters: np.ndarray, folds: int) -> tuple[str, ...]:
 def fold_task(
     task: Task, assignment: np.ndarray, clusters: np.ndarray, fold: int, *, dev_share: float = DEV_SHARE, seed: int = 0
 ) -> Task:
-    """The task of one fold: its rows are test, and of the others a share is dev, stratified and by cluster.
+    """The task of one fold: its rows are test, and of the others a share (0: none) is dev, stratified and by cluster.
 
     Args:
         task: with all rows as its one split; `assignment` and `clusters` have an entry for each.
@@ -183,6 +183,9 @@ def fold_task(
     rows = task.split(ALL)
     assert rows.labels is not None
     others = np.flatnonzero(assignment != fold)
+    test = rows.view(np.flatnonzero(assignment == fold))
+    if not dev_share:
+        return replace(task, splits={"train": rows.view(others), "test": test})
     # The fold is part of the name, or a cluster would be dev in all folds or in none.
     groups = [f"{fold} {cluster}" for cluster in clusters[others].tolist()]
     parts = cut(groups, rows.labels[others], {"dev": dev_share}, seed)
@@ -194,7 +197,7 @@ def fold_task(
     splits = {
         "train": rows.view(others[parts["train"]]),
         "dev": rows.view(others[parts["dev"]]),
-        "test": rows.view(np.flatnonzero(assignment == fold)),
+        "test": test,
     }
     return replace(task, splits=splits)
 

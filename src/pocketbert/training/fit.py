@@ -100,6 +100,7 @@ def fit_network(method: Recipe, job: Job, seeds: tuple[int, ...]) -> list[Traine
         _groups(method, job, network, tokenizer, tasks, seeds),
         epochs=settings.epochs or 1,
         patience=settings.patience,
+        keep_last=settings.keep == "last",
         checkpoint=job.checkpoint,
         report=job.report,
     )

@@ -130,6 +130,7 @@ def train(
     *,
     epochs: int,
     patience: int = 0,
+    keep_last: bool = False,
     checkpoint: Path | None = None,
     report: Report | None = None,
     save: bool = True,
@@ -137,7 +138,8 @@ def train(
 ) -> Outcome:
     """Train every group of candidates, one after the other, and keep the best of each seed.
 
-    `save` False: go on from the checkpoint, but leave writing it to another process. `after_epoch` hears what is known.
+    `keep_last`: the last epoch alone counts; it does not go with `patience`, which stops before it. `save` False: go on
+    from the checkpoint, but leave writing it to another process. `after_epoch` hears what is known.
     """
     outcome, first_group, first_epoch, state = _resume(checkpoint)
     for number in range(first_group, len(groups)):
@@ -161,7 +163,8 @@ def train(
                 if loss is None or (scores.chooses is not None and score is None):
                     continue  # it diverged: no candidate any more
                 found = Best(candidate.seed, candidate.rate, epoch + 1, score, (number, index))
-                if _better(found, outcome.best.get(candidate.seed)):
+                counts = epoch + 1 == epochs or not keep_last
+                if counts and _better(found, outcome.best.get(candidate.seed)):
                     outcome.best[candidate.seed] = found
                     outcome.weights[candidate.seed] = learner.snapshot(index)
                     if scores.logits is not None:

@@ -18,6 +18,7 @@ from pocketbert.values import Between, Entries, OneOf, field_names, hold_fields,
 
 POOLINGS = ("pooler", "cls", "mean")
 SCHEDULES = ("linear", "constant")
+KEEP = ("best", "last")
 PRECISIONS = ("float32", "bfloat16", "float64")
 HEAD_DROPOUT = 0.1  # BERT's own
 MOST_THREADS = 1_024  # more than any machine has use for; a hundred thousand end in a segmentation fault
@@ -56,7 +57,12 @@ class Settings:
 
     @property
     def choices(self) -> int:
-        """How many results dev chooses from: learning rates x epochs."""
+        """How many results dev chooses from; with one, dev is not needed."""
+        return 1
+
+    @property
+    def passes(self) -> int:
+        """How often the training texts are read: learning rates x epochs."""
         return 1
 
     def to_dict(self) -> dict[str, Any]:
@@ -106,6 +112,11 @@ class TrainingSettings(Settings):
     patience: Annotated[int, Between(0, 100_000)] = option(
         0, "Stop after so many epochs without a better dev score; 0: never."
     )
+    keep: Annotated[str, OneOf(KEEP)] | None = option(
+        None,
+        "Which epoch's weights: best (the highest dev score) or last. Default: the method's own.",
+        absent="best",
+    )
     device: str = option("cpu", "cpu, or cuda (untested).")
     precision: Annotated[str, OneOf(PRECISIONS)] | None = option(
         None, "Of the products in training: float32 or bfloat16; default: what pays here."
@@ -119,6 +130,10 @@ class TrainingSettings(Settings):
 
     @property
     def choices(self) -> int:
+        return len(self.rates) if self.keep == "last" else self.passes
+
+    @property
+    def passes(self) -> int:
         return len(self.rates) * (self.epochs or 1)
 
     @property
