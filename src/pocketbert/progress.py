@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pocketbert.training.loop import Progress, Report
 
 EVERY = 10.0  # seconds between plain lines
+MOST_LINES = 40  # about epochs
 
 
 def is_shown(wanted: bool | None) -> bool:
@@ -57,7 +58,7 @@ def say(message: str) -> None:
 
 @contextlib.contextmanager
 def training_progress(wanted: bool | None = True) -> Iterator["Report | None"]:
-    """A reporter for the training loop: a bar within the epoch, a line after each. None where nothing is shown."""
+    """A reporter for the training loop: a bar within the epoch, lines after epochs. None where nothing is shown."""
     if not is_shown(wanted):
         yield None
         return
@@ -71,7 +72,7 @@ def training_progress(wanted: bool | None = True) -> Iterator["Report | None"]:
             shown = bar.add_task("starting", total=None, speed="")
 
             def report(now: "Progress") -> None:
-                if now.record is not None:
+                if _has_line(now):
                     console.print(_line(now), highlight=False)
                 description = f"epoch {now.epoch}/{now.epochs}"
                 speed = f"{now.speed:,.0f} examples/s, {duration(now.left)} left"
@@ -83,9 +84,9 @@ def training_progress(wanted: bool | None = True) -> Iterator["Report | None"]:
 
     def plain(now: "Progress") -> None:
         nonlocal last
-        if now.record is not None:
+        if _has_line(now):
             say(_line(now))
-        elif time.monotonic() - last > EVERY:
+        elif now.record is None and time.monotonic() - last > EVERY:
             share = now.done / max(1, now.examples)
             say(f"epoch {now.epoch}/{now.epochs} {share:.0%}, {now.speed:,.0f} examples/s, {duration(now.left)} left")
         else:
@@ -93,6 +94,11 @@ def training_progress(wanted: bool | None = True) -> Iterator["Report | None"]:
         last = time.monotonic()
 
     yield plain
+
+
+def _has_line(now: "Progress") -> bool:
+    """After every epoch, and of hundreds after some."""
+    return now.record is not None and (now.epoch == now.epochs or now.epoch % max(1, now.epochs // MOST_LINES) == 0)
 
 
 def _line(now: "Progress") -> str:

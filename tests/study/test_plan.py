@@ -151,7 +151,7 @@ def test_a_task_that_cannot_be_trained_on_is_refused_when_planned(task):
         Study(nothing, methods=["tfidf"]).plan()
     without_dev = replace(task, splits={"train": task.train, "test": task.test})
     with pytest.raises(UserError, match="no labelled dev split"):
-        Study(without_dev, ["tiny"]).plan()
+        Study(without_dev, ["tiny"], settings={"keep": "best"}).plan()
 
 
 def test_a_sample_keeps_the_shares_of_the_labels_and_is_the_same_every_time(task):

@@ -94,8 +94,8 @@ def test_a_setting_that_came_later_finds_every_old_run_again(model, task, tmp_pa
 ABSENT = {
     "batch_size": 32, "cache_features": True, "class_weights": False, "clip": 1.0, "device": "cpu", "dropout": None,
     "epochs": None, "group_by_length": True, "head": "linear", "keep": "best", "learning_rate": None,
-    "max_length": 128, "only_cls": True, "patience": 0, "pooling": None, "precision": None, "schedule": "linear", "seed": 0,
-    "threads": None, "vocabulary": None, "vocabulary_size": 8_000, "vocabulary_slice": True, "warmup": 0.1,
+    "max_length": 128, "only_cls": True, "patience": 0, "pooling": None, "precision": None, "schedule": "linear",
+    "seed": 0, "threads": None, "vocabulary": None, "vocabulary_size": 8_000, "vocabulary_slice": True, "warmup": 0.1,
     "weight_decay": 0.01,
 }  # fmt: skip
 

@@ -88,7 +88,7 @@ class NetworkMethod(Method):
         return max(10, math.ceil(FIRST_STEPS * batch_size / size.rows)), batch_size
 
     def keeps(self, size: DataSize) -> str:
-        """Which epoch's weights, where nobody says: the best on dev, or the last where dev would be too small to tell."""
+        """Which epoch's weights, where nobody says: the best on dev, or the last where dev would be too small."""
         return "best" if size.rows > CAN_CHOOSE else "last"
 
     def default_precision(self, width: int) -> str:
