@@ -34,8 +34,8 @@ def runs(tmp_path_factory, model) -> dict[str, Path]:  # noqa: F811 - a fixture
     quick = {"epochs": 1, "batch_size": 32, "threads": 1}
     made = {"single": ("finetune", False), "pairs": ("finetune", True), "frozen": ("frozen", False)}
     for name, (method, pairs) in made.items():
-        train_run(make_task(pairs=pairs), model, method, folder / name, **quick)
-    train_run(make_task(), None, "tfidf", folder / "words")
+        train_run(make_task(pairs=pairs), method, folder / name, model=model, settings=quick)
+    train_run(make_task(), "tfidf", folder / "words", settings={"threads": 1})
     return {name: folder / name for name in (*made, "words")}
 
 
@@ -52,7 +52,8 @@ class Served:
             start_new_session=True,
         )
         self.errors: list[str] = []
-        threading.Thread(target=self._hear, daemon=True).start()
+        self._hearing = threading.Thread(target=self._hear, daemon=True)
+        self._hearing.start()
         text = ""
         assert self.process.stdout is not None
         while True:
@@ -115,6 +116,12 @@ class Served:
         finally:
             if self.process.poll() is None:
                 os.killpg(self.process.pid, signal.SIGKILL)
+                self.process.wait()
+            self._hearing.join()
+            assert self.process.stdout is not None
+            assert self.process.stderr is not None
+            self.process.stdout.close()
+            self.process.stderr.close()
 
     def counts(self) -> dict[str, float]:
         _, text, _ = self.ask("GET", "/metrics")

@@ -111,7 +111,7 @@ def _add_answers(app: FastAPI, service: Service) -> None:
         async def route(request: Request) -> Response:
             return _json(await answer(read_request(kind, await request.body())))
 
-        errors = {code: {"model": ErrorResponse, "description": words} for code, words in REFUSALS.items()}
+        errors: Any = {code: {"model": ErrorResponse, "description": words} for code, words in REFUSALS.items()}
         app.add_api_route(
             path,
             route,

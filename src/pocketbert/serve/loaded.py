@@ -128,6 +128,7 @@ class LoadedModel:
         mask, types = np.zeros((count, width), dtype=np.int64), np.zeros((count, width), dtype=np.int64)
         mask[len(items) :, 0] = 1
         for row, item in enumerate(items):
+            assert item.ids is not None
             ids[row, : item.tokens] = item.ids
             mask[row, : item.tokens] = 1
             types[row, item.second_start : item.tokens] = 1

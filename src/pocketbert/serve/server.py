@@ -66,7 +66,7 @@ def serve_process(
     metrics = Metrics(list(models), workers=options.workers, worker=worker, shared=shared)
     guard = create_app(make_service(options, models, metrics), token=options.token, hosts=options.hosts)
     config = uvicorn.Config(
-        guard,  # type: ignore[arg-type]
+        guard,
         http=BoundedProtocol,
         ws="none",
         lifespan="on",
