@@ -88,7 +88,7 @@ class Served:
         finally:
             connection.close()
         kind = response.headers.get("content-type", "")
-        return response.status, json.loads(content) if "json" in kind else content, dict(response.headers.items())
+        return response.status, json.loads(content) if "json" in kind and content else content, dict(response.headers.items())
 
     def predict(self, *texts: Any, **more: Any) -> tuple[int, Any]:
         status, body, _ = self.ask("POST", "/v1/predict", {"texts": texts, **more})

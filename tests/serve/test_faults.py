@@ -170,7 +170,7 @@ def test_half_a_body_and_then_nothing_is_no_request(service):
 def test_headers_without_end_are_431_and_what_is_no_http_is_400(service):
     assert status_of(service.raw(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + b"X-A: " + b"a" * 200_000)) in (400, 431)
     assert status_of(service.raw(b"\x16\x03\x01\x02\x00 hello\r\n\r\n")) == 400
-    assert status_of(service.raw(b"GET / HTTP/1.1\r\n\r\n")) in (400, 421)
+    assert status_of(service.raw(b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n")) in (400, 421)
 
 
 def test_two_requests_at_once_on_a_connection_are_answered_in_order(service):
@@ -201,24 +201,23 @@ def test_what_is_not_done_in_time_is_504_and_does_not_keep_others_waiting(runs):
 
 
 def test_more_than_can_be_done_is_refused_at_once_with_when_to_return(runs):
-    served = Served(runs["single"], "--queue-seconds", "0.05", "--batch-tokens", "512")
-    texts = ["good film " * 60] * 400
-    seen: list[tuple[int, float, dict]] = []
+    served = Served(runs["single"], "--queue-seconds", "0.01", "--batch-tokens", "128")
+    texts = ["good film " * 60] * 60
+    seen: list[tuple[int, dict]] = []
 
     def client() -> None:
         for _ in range(4):
-            began = time.monotonic()
-            status, _, headers = served.ask("POST", "/v1/predict", {"texts": texts})
-            seen.append((status, time.monotonic() - began, headers))
+            status, _, headers = served.ask("POST", "/v1/predict", {"texts": texts}, timeout=60)
+            seen.append((status, headers))
 
     try:
-        clients = [threading.Thread(target=client) for _ in range(12)]
+        clients = [threading.Thread(target=client) for _ in range(8)]
         for one in clients:
             one.start()
         for one in clients:
             one.join()
-        assert {status for status, _, _ in seen} == {200, 429}
-        refused = [headers for status, _, headers in seen if status == 429]
+        assert {status for status, _ in seen} == {200, 429}
+        refused = [headers for status, headers in seen if status == 429]
         assert all(int(headers["retry-after"]) >= 1 for headers in refused)
         assert served.predict("good")[0] == 200
     finally:

@@ -17,6 +17,7 @@ from pocketbert.serve.schema import (
     AttentionResponse,
     ErrorResponse,
     ExplainResponse,
+    LimitsOfRequests,
     ModelsResponse,
     PredictRequest,
     PredictResponse,
@@ -136,6 +137,7 @@ def _add_answers(app: FastAPI, service: Service) -> None:
         "/v1/explain",
         TextRequest,
         ExplainResponse,
+    LimitsOfRequests,
         "Which words mattered: each is left out in turn.",
         lambda asked: service.explain(asked.model, asked.text),
     )
@@ -157,12 +159,13 @@ def _add_answers(app: FastAPI, service: Service) -> None:
 
 def _add_state(app: FastAPI, service: Service, guard: Guard) -> None:
     known = [model.metadata() for model in service.models.values()]
+    limits = {name: getattr(service.limits, name) for name in LimitsOfRequests.model_fields}
     errors: Any = {code: {"model": ErrorResponse, "description": REFUSALS[code]} for code in (401, 421)}
 
     @app.get("/v1/models", responses={200: {"model": ModelsResponse}, **errors}, response_model=None)
     async def models() -> Response:
         """The models that can be named, the first of them the default."""
-        return _json({"models": known})
+        return _json({"models": known, "limits": limits})
 
     @app.get("/healthz", responses={200: {"model": Status}, **errors}, response_model=None)
     async def alive() -> Response:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from pocketbert.errors import UserError
 from pocketbert.metrics import softmax
+from pocketbert.run_files import probability_columns
 from pocketbert.runs import OWN_ENCODER, Run, load_run
 from pocketbert.study.final import recommended_run
 from pocketbert.tasks import Split
@@ -79,6 +80,7 @@ class LoadedModel:
             "heads": None if config is None else config.heads,
             "accuracy": accuracy,
             "columns": [self.run.columns.get(name) for name in (("text", "text2") if self.pair else ("text",))],
+            "probability_columns": probability_columns(self.labels),
             "report": None if self.report is None else f"/reports/{self.name}",
         }
 

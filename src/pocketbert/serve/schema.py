@@ -91,12 +91,21 @@ class ModelMetadata(BaseModel):
     layers: int | None
     heads: int | None
     accuracy: dict[str, Any] | None
-    columns: list[str | None]
+    columns: list[str | None] = Field(description="of the text, or texts, in the file that it learnt from")
+    probability_columns: list[str] = Field(description="what `pocketbert predict` calls them in a CSV")
     report: str | None
+
+
+class LimitsOfRequests(BaseModel):
+    texts: int
+    body_bytes: int
+    attention_tokens: int
+    seconds: float
 
 
 class ModelsResponse(BaseModel):
     models: list[ModelMetadata]
+    limits: LimitsOfRequests
 
 
 class Status(BaseModel):
