@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from training.conftest import make_task, model, task, tokenizer  # noqa: F401 - fixtures
+from training.conftest import make_split, make_task, model, task, tokenizer  # noqa: F401 - fixtures
 
 from pocketbert.config import Config
 from pocketbert.train import train_run
@@ -37,6 +37,21 @@ def runs(tmp_path_factory, model) -> dict[str, Path]:  # noqa: F811 - a fixture
         train_run(make_task(pairs=pairs), method, folder / name, model=model, settings=quick)
     train_run(make_task(), "tfidf", folder / "words", settings={"threads": 1})
     return {name: folder / name for name in (*made, "words")}
+
+
+@pytest.fixture(scope="session")
+def study(tmp_path_factory) -> Path:
+    """A study with a recommended model and a report."""
+    from pocketbert.study import Study
+
+    folder = tmp_path_factory.mktemp("studies")
+    split = make_split(120, 21)
+    lines = [f"{text},{'good' if label else 'bad'}" for text, label in zip(split.texts, split.labels, strict=True)]
+    (folder / "reviews.csv").write_text("\n".join(["text,label", *lines]), encoding="utf-8")
+    methods = ["majority", "tfidf"]
+    study = Study([folder / "reviews.csv"], methods=methods, folds=2, repeats=1, out=folder / "reviews")
+    study.run(workers=1, progress=False)
+    return folder / "reviews"
 
 
 class Served:
@@ -65,6 +80,7 @@ class Served:
                 break
             except ValueError:
                 continue
+        assert "url" in self.started, f"it did not start ({self.end()}): {self.started}"
         self.url: str = self.started["url"]
         self.port = int(self.url.rpartition(":")[2])
 
@@ -88,7 +104,11 @@ class Served:
         finally:
             connection.close()
         kind = response.headers.get("content-type", "")
-        return response.status, json.loads(content) if "json" in kind and content else content, dict(response.headers.items())
+        return (
+            response.status,
+            json.loads(content) if "json" in kind and content else content,
+            dict(response.headers.items()),
+        )
 
     def predict(self, *texts: Any, **more: Any) -> tuple[int, Any]:
         status, body, _ = self.ask("POST", "/v1/predict", {"texts": texts, **more})

@@ -4,9 +4,9 @@ import threading
 
 import numpy as np
 import pytest
+from training.conftest import make_split
 
 from pocketbert.runs import load_run
-from training.conftest import make_split
 
 from .conftest import Served
 

@@ -43,7 +43,9 @@ def test_the_right_token_opens_and_the_page_and_health_need_none(guarded):
         assert guarded.ask("GET", path)[0] == 200
 
 
-@pytest.mark.parametrize("path", ["/v1/predict/", "//v1/models", "/v1//models", "/page/../v1/models", "/page/..%2fv1/models"])
+@pytest.mark.parametrize(
+    "path", ["/v1/predict/", "//v1/models", "/v1//models", "/page/../v1/models", "/page/..%2fv1/models"]
+)
 def test_no_spelling_of_a_path_goes_around_the_token(guarded, path):
     status, body, _ = guarded.ask("GET", path)
     assert status in (401, 404)
@@ -54,7 +56,17 @@ def test_a_token_that_is_short_or_missing_from_its_file_is_refused_at_the_start(
     short = tmp_path / "short"
     short.write_text("abc")
     for path, expected in ((short, "too short"), (tmp_path / "nosuch", "cannot be read")):
-        command = [sys.executable, "-m", "pocketbert", "serve", str(runs["words"]), "--port", "0", "--token-file", str(path)]
+        command = [
+            sys.executable,
+            "-m",
+            "pocketbert",
+            "serve",
+            str(runs["words"]),
+            "--port",
+            "0",
+            "--token-file",
+            str(path),
+        ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
         assert done.returncode == 2
         assert expected in done.stderr
@@ -83,7 +95,9 @@ def test_no_path_leads_out_of_the_page(service, path):
     assert set(body) == {"error"}
 
 
-@pytest.mark.parametrize("name", ["../single", "/etc/passwd", "single/../words", "..", "", "single\0", "/", "SINGLE", "a" * 10_000])
+@pytest.mark.parametrize(
+    "name", ["../single", "/etc/passwd", "single/../words", "..", "", "single\0", "/", "SINGLE", "a" * 10_000]
+)
 def test_a_model_is_one_of_the_names_and_never_a_path(service, name):
     for path, asked in (("/v1/predict", PREDICT), ("/v1/swap", {"text": "she"}), ("/v1/explain", {"text": "she"})):
         status, body, _ = service.ask("POST", path, {**asked, "model": name})
@@ -120,7 +134,9 @@ def test_the_own_page_may_post_and_no_preflight_is_granted(service):
         assert service.ask("POST", "/v1/predict", PREDICT, Content_Type=kind)[0] == 415
 
 
-@pytest.mark.parametrize("host", ["elsewhere.example", "127.0.0.1.elsewhere.example", "elsewhere.example:80", "[::2]", ""])
+@pytest.mark.parametrize(
+    "host", ["elsewhere.example", "127.0.0.1.elsewhere.example", "elsewhere.example:80", "[::2]", ""]
+)
 def test_a_name_that_a_stranger_gave_our_address_is_421(service, host):
     assert service.ask("GET", "/v1/models", Host=host)[0] == 421
     assert service.ask("GET", "/v1/models", Host="localhost:99")[0] == 200

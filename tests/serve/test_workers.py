@@ -132,9 +132,9 @@ def test_workers_that_cannot_start_end_the_service_with_a_line(runs, tmp_path):
 
     folder = tmp_path / "broken"
     shutil.copytree(runs["single"], folder)
-    (folder / "model" / "model.safetensors").write_bytes(b"nothing")
+    (folder / "model" / "trained.safetensors").write_bytes(b"nothing")
     command = [sys.executable, "-m", "pocketbert", "serve", str(folder), "--port", "0", "--workers", "2"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
-    assert "safetensors" in done.stderr
+    assert "trained.safetensors" in done.stderr

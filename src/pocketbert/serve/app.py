@@ -137,7 +137,6 @@ def _add_answers(app: FastAPI, service: Service) -> None:
         "/v1/explain",
         TextRequest,
         ExplainResponse,
-    LimitsOfRequests,
         "Which words mattered: each is left out in turn.",
         lambda asked: service.explain(asked.model, asked.text),
     )

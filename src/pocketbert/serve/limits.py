@@ -24,6 +24,7 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 PUBLIC = ("/", "/healthz", "/readyz")  # without a token; what the page is made of, too: it holds nothing of anyone
 PUBLIC_FOLDER = "/page/"
+QUESTIONS = ("/v1/predict", "/v1/explain", "/v1/attention", "/v1/swap")  # what is posted, as JSON, to a model
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 HEADERS = [
     (b"x-content-type-options", b"nosniff"),
@@ -156,7 +157,7 @@ class Guard:
                 raise Refused(403, "a page of another origin may not ask here")
         if self.token is not None and path not in PUBLIC and not path.startswith(PUBLIC_FOLDER):
             self._check_token(headers.get(b"authorization", b""))
-        if scope["method"] == "POST" and path.startswith("/v1/"):
+        if scope["method"] == "POST" and path in QUESTIONS:
             kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
             if kind != b"application/json":
                 raise Refused(415, "send JSON: Content-Type: application/json", [(b"accept", b"application/json")])

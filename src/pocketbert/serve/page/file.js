@@ -17,6 +17,7 @@ export function setFileModel(chosen, known) {
 }
 
 export function setUpFile() {
+  byId("csv").addEventListener("click", (event) => { event.target.value = ""; }); // the same file again is a choice, too
   byId("csv").addEventListener("change", async (event) => {
     const file = event.target.files[0];
     reset();

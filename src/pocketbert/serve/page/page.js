@@ -76,8 +76,9 @@ function update() {
   asking.abort();
   asking = new AbortController();
   const { signal } = asking;
-  run(signal, byId("message"), () => showPrediction(signal));
-  run(signal, byId("message"), () => showTab(signal));
+  const predicted = showPrediction(signal);
+  run(signal, byId("message"), () => predicted);
+  run(signal, byId("message"), () => showTab(signal, predicted));
 }
 
 async function run(signal, place, work) {
@@ -94,14 +95,15 @@ async function showPrediction(signal) {
   if (isBlank(text)) {
     drawBars(byId("prediction"), { label: null, probabilities: null }, model.labels);
     byId("read").textContent = "Nothing to read yet.";
-    return;
+    return null;
   }
   const { predictions: [prediction] } = await askPatiently("/v1/predict", { texts: [text], model: model.name }, signal, 5);
-  if (signal.aborted) return;
+  if (signal.aborted) return null;
   drawBars(byId("prediction"), prediction, model.labels);
   const unit = model.max_length ? "tokens" : "words";
   const cut = prediction.truncated ? "; the text is longer than the model reads, the rest was left out" : "";
   byId("read").textContent = `${prediction.tokens.toLocaleString("en")} ${unit} read${cut}.`;
+  return prediction;
 }
 
 const TABS = {
@@ -111,16 +113,16 @@ const TABS = {
     const answer = await askPatiently("/v1/explain", { text, model: current.name }, signal, 5);
     if (!signal.aborted) drawWords(answer);
   },
-  attention: async (signal) => {
+  attention: async (signal, predicted) => {
     if (!current.layers) return noAttention(`${current.name} has no attention: its method is ${current.method}.`);
     if (isBlank(typed())) return noAttention(null);
-    try {
-      const answer = await askPatiently("/v1/attention", { text: typed(), model: current.name, layer: layer() }, signal, 5);
-      if (!signal.aborted) drawAttention(answer);
-    } catch (error) {
-      if (!(error instanceof Refusal && error.status === 422)) throw error;
-      noAttention(error.message);
-    }
+    const prediction = await predicted;
+    if (!prediction) return undefined;
+    const most = limits.attention_tokens;
+    if (prediction.tokens > most) return noAttention(`${prediction.tokens} tokens; a map is drawn for up to ${most}.`);
+    const answer = await askPatiently("/v1/attention", { text: typed(), model: current.name, layer: layer() }, signal, 5);
+    if (!signal.aborted) drawAttention(answer);
+    return undefined;
   },
   swap: async (signal) => {
     if (isBlank(typed())) { byId("swap-sides").replaceChildren(); return; }
@@ -155,8 +157,9 @@ const TABS = {
   file: async () => {},
 };
 
-function showTab(signal) {
-  return TABS[document.querySelector('[role="tab"][aria-selected="true"]').getAttribute("aria-controls")](signal);
+function showTab(signal, predicted) {
+  const open = document.querySelector('[role="tab"][aria-selected="true"]').getAttribute("aria-controls");
+  return TABS[open](signal, predicted);
 }
 
 function side(title, prediction, model, quote) {
