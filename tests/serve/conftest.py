@@ -31,7 +31,7 @@ def config(tokenizer):  # noqa: F811 - a fixture
 def runs(tmp_path_factory, model) -> dict[str, Path]:  # noqa: F811 - a fixture
     """A fine-tuned run, its pair and its baselines."""
     folder = tmp_path_factory.mktemp("served")
-    quick = {"epochs": 1, "batch_size": 32, "threads": 1}
+    quick = {"epochs": 6, "learning_rate": 3e-3, "batch_size": 16, "threads": 1}
     made = {"single": ("finetune", False), "pairs": ("finetune", True), "frozen": ("frozen", False)}
     for name, (method, pairs) in made.items():
         train_run(make_task(pairs=pairs), method, folder / name, model=model, settings=quick)

@@ -158,10 +158,10 @@ class Batcher:
             return
         speed = tokens / max(seconds, 1e-6)
         old = self.tokens_per_second
-        # A batch of one says what one costs, not how fast many are.
-        if old is None:
-            self.tokens_per_second = speed
-        elif tokens >= self.batch_tokens // 2 or speed > old:
+        # A batch of one says what one costs, not how fast many are; where many wait, batches are full.
+        if tokens >= self.batch_tokens // 2:
+            self.tokens_per_second = speed if old is None else old + MEMORY * (speed - old)
+        elif old is not None and speed > old:
             self.tokens_per_second = old + MEMORY * (speed - old)
         self.metrics.observe("pocketbert_batch_texts", items)
         self.metrics.observe("pocketbert_batch_seconds", seconds)

@@ -74,7 +74,7 @@ class LoadedModel:
             "labels": list(self.labels),
             "pair": self.pair,
             "method": self.run.metadata["method"],
-            "model": self.run.metadata["model"],
+            "model": _without_folders(self.run.metadata["model"]),
             "max_length": self.max_length,
             "layers": None if config is None else config.layers,
             "heads": None if config is None else config.heads,
@@ -149,6 +149,11 @@ class LoadedModel:
         """The tokens by name."""
         names = self.fitted.tokenizer.tokens  # type: ignore[attr-defined]
         return [names[number] for number in item.ids] if item.ids is not None else []
+
+
+def _without_folders(name: str | None) -> str | None:
+    """A model's name as anyone may know it: where its folder lies on this machine is nobody's concern."""
+    return name if name is None or not Path(name).expanduser().is_absolute() else Path(name).name
 
 
 def is_empty(texts: Texts) -> bool:

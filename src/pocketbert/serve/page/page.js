@@ -136,8 +136,9 @@ const TABS = {
     const sides = [["As typed", original, swapped], ["Swapped", swapped, original]].map(([title, one, other]) => side(title, one.prediction, model, quoted(one.text, other.text)));
     const before = original.prediction, after = swapped.prediction;
     const change = 100 * (after.probabilities[before.label] - before.probabilities[before.label]);
+    const by = Math.abs(change) < 0.05 ? "less than 0.1 points" : `${change > 0 ? "+" : "−"}${Math.abs(change).toFixed(1)} points`;
     const flips = before.label === after.label ? "The label stays" : `The label changes to ${after.label}`;
-    byId("swap-sides").replaceChildren(...sides, element("p", "", `${flips}; the probability of ${before.label} changes by ${change.toFixed(1)} points.`));
+    byId("swap-sides").replaceChildren(...sides, element("p", "", `${flips}; the probability of ${before.label} changes by ${by}.`));
   },
   compare: async (signal) => {
     const other = models.find((model) => model.name === byId("other").value), place = byId("compare-sides");
