@@ -178,6 +178,28 @@ def test_a_port_in_use_and_a_folder_that_is_none_are_one_line(service, runs, tmp
     assert "no such run" in said(tmp_path / "nosuch", "--port", 0)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"threads": 0}, "--threads 0"),
+        ({"threads": 100_000}, "--threads 100000"),
+        ({"workers": 0}, "--workers 0"),
+        ({"workers": 65}, "--workers 65"),
+        ({"port": 65_536}, "--port 65536"),
+        ({"port": -1}, "--port -1"),
+        ({"token": "short"}, "too short"),
+        ({"token": "ä" * 20}, "ASCII"),
+        ({"runs": ()}, "what shall be served"),
+    ],
+)
+def test_options_that_cannot_be_are_said_before_anything_is_loaded(wrong, says):
+    from pocketbert.errors import UserError
+    from pocketbert.serve.options import ServeOptions
+
+    with pytest.raises(UserError, match=says):
+        ServeOptions(**{"runs": ("run",), **wrong})
+
+
 def test_each_worker_counts_and_all_are_told_together(runs):
     served = Served(runs["words"], "--workers", "2")
     try:

@@ -37,8 +37,11 @@ def serve(
     batch_wait: Annotated[
         float, typer.Option(help="Milliseconds that a first request waits for others.", min=0, max=1_000)
     ] = 1.0,
-    queue_seconds: Annotated[
-        float, typer.Option(help="Seconds of work that may wait; more is refused with 429.", min=0.01, max=600)
+    queue: Annotated[
+        float,
+        typer.Option(
+            "--queue-seconds", help="Seconds of work that may wait; more is refused with 429.", min=0.01, max=600
+        ),
     ] = 1.0,
     max_texts: Annotated[int, typer.Option(help="Texts in one request.", min=1, max=100_000)] = 1_000,
     max_body: Annotated[int, typer.Option(help="Bytes of one request.", min=1_000, max=100_000_000)] = 2_000_000,
@@ -68,7 +71,7 @@ def serve(
         allowed_hosts=tuple(allow_host or ()),
         batch_tokens=batch_tokens,
         batch_wait=batch_wait / 1000,
-        queue_seconds=queue_seconds,
+        queue_seconds=queue,
         limits=Limits(body_bytes=max_body, texts=max_texts, seconds=timeout),
     )
     names = run_names(options)

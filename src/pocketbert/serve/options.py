@@ -11,6 +11,7 @@ from pocketbert.errors import UserError
 from pocketbert.serve.limits import LOOPBACK, Limits
 
 MOST_WORKERS = 64
+MOST_THREADS = 1_024
 SHORTEST_TOKEN = 16  # characters
 TOKEN_VARIABLE = "POCKETBERT_TOKEN"
 
@@ -49,6 +50,8 @@ class ServeOptions:
             raise UserError("what shall be served? Name the folder of a run or of a study")
         if not 1 <= self.workers <= MOST_WORKERS:
             raise UserError(f"--workers {self.workers}: expected 1 to {MOST_WORKERS}")
+        if self.threads is not None and not 1 <= self.threads <= MOST_THREADS:
+            raise UserError(f"--threads {self.threads}: expected 1 to {MOST_THREADS:,}")
         if not 0 <= self.port <= 65_535:
             raise UserError(f"--port {self.port}: expected 0 to 65535; 0 is any free one")
         if self.token is not None and (len(self.token) < SHORTEST_TOKEN or not self.token.isascii()):
