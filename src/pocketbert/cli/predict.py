@@ -86,8 +86,8 @@ def predict(
         if glob.has_magic(str(file)) and not file.exists():
             from pocketbert.predict_shards import predict_shards
 
-            target = out or Path(f"{file.parent.resolve().name or 'shards'}.predicted")
-            done = predict_shards(recommended_run(run), file, target, workers=workers, tick=tick, **columns, **options)
+            folder = out or Path(f"{file.parent.resolve().name or 'shards'}.predicted")
+            done = predict_shards(recommended_run(run), file, folder, workers=workers, tick=tick, **columns, **options)
         elif str(file) == "-":
             target = out if out is not None or as_json else Path("-")
             if target is not None:
