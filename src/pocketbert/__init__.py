@@ -28,6 +28,7 @@ _WHERE = {
     "load_task": "pocketbert.tasks",
     "load_tokenizer": "pocketbert.loading",
     "predict_file": "pocketbert.predict",
+    "predict_shards": "pocketbert.predict_shards",
     "pretrain": "pocketbert.pretraining",
     "save_model": "pocketbert.checkpoints",
     "train_run": "pocketbert.train",

@@ -23,6 +23,7 @@ from pocketbert.runs import Run
 from pocketbert.tasks import Split, read_rows
 from pocketbert.tasks.columns import choose_texts
 from pocketbert.tasks.texts import Texts, is_blank
+from pocketbert.training.job import Fitted
 from pocketbert.training.machine import computing
 
 MOST_GIVEN_BACK = 10_000  # predictions that are held in memory
@@ -41,6 +42,7 @@ def predict_file(
     encoding: str = "utf-8",
     format: str | None = None,
     threads: int | None = None,
+    fitted: Fitted | None = None,
     tick: Callable[[int], None] | None = None,
 ) -> dict[str, Any]:
     """Predict every row of a file into a CSV; with - as `out`, to standard output; with None, into the result.
@@ -50,6 +52,7 @@ def predict_file(
         numbers: write the label's number instead of its name, and probab_0, probab_1, … instead of p_LABEL.
         safe_for_spreadsheets: no cell is taken for a formula (`RowWriter`).
         format: of the file, one of `tasks.read.FORMATS`; default: found out.
+        fitted: the run's, where it is loaded already.
         tick: hears how many rows are done.
     """
     rows = read_rows(Path(path), encoding=encoding, format=format)
@@ -61,7 +64,7 @@ def predict_file(
             raise UserError(f"{path}: already has a column '{name}'; rename or remove it first")
     if out is not None:
         refuse_target(path, out)
-    reader = _Reader(run)
+    reader = _Reader(fitted or run.fitted())
     taken = Texts(rows, columns)
     given_back: list[dict[str, Any]] = []
     with computing(threads), _writer(out, safe_for_spreadsheets) as write:
@@ -116,8 +119,8 @@ def predict_texts(
 class _Reader:
     """A run that reads texts, and counts what it says."""
 
-    def __init__(self, run: Run) -> None:
-        self.fitted = run.fitted()
+    def __init__(self, fitted: Fitted) -> None:
+        self.fitted = fitted
         self.counts: Counter[int] = Counter()
         self.done = self.truncated = 0
         self.empty: list[int] = []  # numbers of the rows without a text, from 1

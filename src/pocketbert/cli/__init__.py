@@ -19,6 +19,7 @@ from pocketbert.cli import (  # noqa: F401 - each of these adds its commands to 
     models,
     predict,
     pretrain,
+    serve,
     study,
     tasks,
     train,

@@ -52,6 +52,15 @@ def print_json(value: Any) -> None:
         print(text)
 
 
+def print_json_now(value: Any) -> None:
+    """The one document of a command that goes on: whoever started it reads here that it is ready."""
+    print_json(value)
+    if isinstance(sys.stdout, _Printed):
+        sys.stdout.print_now()
+    else:
+        sys.stdout.flush()
+
+
 def asks_for_json(arguments: Sequence[str]) -> bool:
     """Is --json among the options? After -- come arguments only."""
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
@@ -77,7 +86,7 @@ def one_document(wanted: bool) -> Iterator[None]:
         sys.stdout = out
         if printed.document is None:
             print_json({"text": printed.getvalue()})
-        else:
+        elif not printed.is_out:
             print(printed.document)
 
 
@@ -85,14 +94,22 @@ class _Printed(io.StringIO):
     """What was printed, and the document. It knows the encoding that will be written."""
 
     document: str | None = None
+    is_out = False
 
     def __init__(self, out: Any) -> None:
         super().__init__()
+        self._out = out
         self._encoding = getattr(out, "encoding", None) or "utf-8"
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
         return self._encoding
+
+    def print_now(self) -> None:
+        """The document, before the command ends."""
+        if self.document is not None:
+            print(self.document, file=self._out, flush=True)
+            self.is_out = True
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str | None = None) -> None:

@@ -1,5 +1,6 @@
 """`pocketbert predict`: a finished run on every row of a file, on some texts, or on standard input."""
 
+import glob
 import sys
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
@@ -25,10 +26,16 @@ def predict(
     run: RunFolder,
     file: Annotated[
         Path | None,
-        typer.Argument(help="CSV, TSV, JSON lines, Parquet, plain lines; also gzipped; - is standard input."),
+        typer.Argument(
+            help="CSV, TSV, JSON lines, Parquet, plain lines; also gzipped; - is standard input. Many files: "
+            "'folder/*.parquet', in quotes."
+        ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="CSV to write; default: NAME.predicted.csv here; - is standard output.")
+        Path | None,
+        typer.Option(
+            help="CSV to write; default: NAME.predicted.csv here; - is standard output. Of many files: a folder."
+        ),
     ] = None,
     text: Annotated[
         list[str] | None,
@@ -44,6 +51,10 @@ def predict(
         bool,
         typer.Option("--safe-for-spreadsheets", help="Put ' before texts that begin with = + - @, tab or line end."),
     ] = False,
+    workers: Annotated[
+        str | None,
+        typer.Option(help="Of many files: ray, or ray://HOST:PORT, for a Ray cluster; default: one after the other."),
+    ] = None,
     encoding: Encoding = "utf-8",
     threads: Threads = None,
     as_json: Json = False,
@@ -60,6 +71,8 @@ def predict(
         "safe_for_spreadsheets": safe_for_spreadsheets,
         "threads": threads,
     }
+    if workers is not None and (file is None or not glob.has_magic(str(file))):
+        raise UserError("--workers: for many files, as 'folder/*.parquet', in quotes")
     if file is None:
         if not text:
             raise UserError('what shall be predicted? Name a file, or give texts: --text "…"; - is standard input')
@@ -70,7 +83,12 @@ def predict(
         return
     columns: dict[str, Any] = {"text": _one(text, "--text"), "text2": _one(text2, "--text2"), "encoding": encoding}
     with row_progress("predicted") as tick:
-        if str(file) == "-":
+        if glob.has_magic(str(file)) and not file.exists():
+            from pocketbert.predict_shards import predict_shards
+
+            folder = out or Path(f"{file.parent.resolve().name or 'shards'}.predicted")
+            done = predict_shards(recommended_run(run), file, folder, workers=workers, tick=tick, **columns, **options)
+        elif str(file) == "-":
             target = out if out is not None or as_json else Path("-")
             if target is not None:
                 target = output_path(target, file, "", as_json)
@@ -78,7 +96,23 @@ def predict(
         else:
             target = output_path(out, file, ".predicted.csv", as_json)
             done = predict_file(recommended_run(run), file, target, tick=tick, **columns, **options)
-    _show(done, as_json)
+    if "files" in done:
+        _show_shards(done, as_json)
+    else:
+        _show(done, as_json)
+
+
+def _show_shards(done: dict[str, Any], as_json: bool) -> None:
+    if done["truncated"]:
+        say(f"warning: {done['truncated']:,} of {done['rows']:,} texts were longer than the model reads, and cut")
+    if done["empty"]:
+        say(f"warning: {done['empty']:,} rows have no text: nothing is predicted there")
+    if as_json:
+        print_json(done)
+        return
+    print_table(["label", "predicted"], list(done["predicted"].items()))
+    before = f" ({done['files_done_before']} were done before)" if done["files_done_before"] else ""
+    say(f"{done['rows']:,} rows of {done['files']} files{before}: {done['out']}")
 
 
 def _one(given: list[str] | None, flag: str) -> str | None:

@@ -5,38 +5,30 @@ its run folders, and the driver writes them into the store, whole or not at all.
 done again elsewhere. Ray passes messages as pickles among its own processes; no file of ours is one.
 """
 
-import hashlib
 import os
-import socket
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from pocketbert import __version__
-from pocketbert.catalog import find
 from pocketbert.errors import UserError
-from pocketbert.files import new_folder
 from pocketbert.loading import load_folder
-from pocketbert.locks import LOCK, lock
 from pocketbert.manifest import MANIFEST
 from pocketbert.methods import get_method
 from pocketbert.study.messages import bank_message, task_from_json, task_to_json
 from pocketbert.study.plan import Plan, PlannedRun, banks
 from pocketbert.study.pool import TRIES, Event, Queue, Watch
+from pocketbert.study.ray_shipping import connect, files_of_model, files_of_run, import_ray, unpack_model, write_files
 from pocketbert.study.store import Store
 from pocketbert.study.worker import do_bank
-
-PATIENCE = 5.0  # seconds to wait for a cluster's first answer
-CLIENT_PORT = "10001"  # where Ray's own client protocol listens, by default
-SHIPPED = ("*.json", "*.safetensors", "vocab.txt", "1_Pooling/config.json")  # all we read of a model's folder
 
 
 def run_on_ray(
     plan: Plan, store: Store, jobs: list[list[PlannedRun]], address: str, watch: Watch
 ) -> list[tuple[PlannedRun, str]]:
     """Do all jobs on a cluster that is running; the runs that failed, with the reason."""
-    ray = _ray()
-    _connect(ray, address)
+    ray = import_ray()
+    connect(ray, address)
     try:
         return _drive(ray, plan, store, jobs, watch)
     finally:
@@ -49,7 +41,7 @@ def _drive(
     _refuse_impossible(ray, jobs)
     tasks = {name: ray.put(task_to_json(plan, name)) for name in plan.tasks}
     names = {run.model for job in jobs for run in job if run.model is not None}
-    models = {name: ray.put(_files_of_model(name)) for name in names}
+    models = {name: ray.put(files_of_model(name)) for name in names}
     parents: dict[str, Any] = {}  # finished runs that others start from
     # A process a job, as in the pool: one that did a larger run before would charge this one for its memory.
     remote = ray.remote(max_retries=TRIES, max_calls=1)(do_job)
@@ -63,7 +55,7 @@ def _drive(
             ancestors = plan.ancestors(first)
             for folder in ancestors:
                 if folder not in parents:
-                    parents[folder] = ray.put(_files_of_run(store.runs / folder))
+                    parents[folder] = ray.put(files_of_run(store.runs / folder))
             threads = first.settings.threads or 1
             limits = {"env_vars": {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}}
             sent = remote.options(num_cpus=threads, runtime_env=limits).remote(
@@ -84,7 +76,7 @@ def _drive(
         for run in job:
             result = results[run.folder]
             if "files" in result:
-                _write(store.runs / run.folder, result["files"])
+                write_files(store.runs / run.folder, result["files"])
                 queue.done(run)
                 watch(Event(run, "done"))
             else:
@@ -105,71 +97,6 @@ def _refuse_impossible(ray: Any, jobs: list[list[PlannedRun]]) -> None:
             raise UserError(f"'{files[0]}', which {run.method} reads, is not sent to a cluster; use local workers")
 
 
-def _ray() -> Any:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    try:
-        import ray
-    except ImportError:
-        raise UserError("workers ray: Ray is not installed; install it with: pip install 'pocketbert[ray]'") from None
-    return ray
-
-
-def _connect(ray: Any, address: str) -> None:
-    where = address.partition("://")[2] or "auto"
-    if where.rpartition(":")[2] == CLIENT_PORT:
-        where = f"ray://{where}"
-    try:
-        known = _last_cluster() if where == "auto" else where
-        if known is not None:
-            _knock(known.removeprefix("ray://"))
-        ray.init(address=where, log_to_driver=False, configure_logging=False)
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        first = str(error).strip().splitlines()[0]
-        raise UserError(
-            f"workers {address}: no Ray cluster answers ({first}); start one with: ray start --head, and give its "
-            f"address as ray://HOST:6379"
-        ) from error
-
-
-def _last_cluster() -> str | None:
-    """Where Ray was told a cluster is, or last began one on this machine; it may have ended since."""
-    path = Path(os.environ.get("RAY_TMPDIR", tempfile.gettempdir())) / "ray" / "ray_current_cluster"
-    return os.environ.get("RAY_ADDRESS") or (path.read_text(encoding="utf-8").strip() if path.is_file() else None)
-
-
-def _knock(address: str) -> None:
-    """Is anybody there? Ray itself would try for many minutes."""
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdigit():
-        raise ValueError(f"{address!r} is not HOST:PORT")
-    with socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE):
-        pass
-
-
-def _files_of_model(name: str) -> dict[str, bytes] | None:
-    """A model's files; None for a shape, which every node knows."""
-    folder = find(name).folder
-    if folder is None:
-        return None
-    paths = {path for pattern in SHIPPED for path in folder.glob(pattern) if path.is_file()}
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(paths)}
-
-
-def _files_of_run(folder: Path) -> dict[str, bytes]:
-    """A run's files, but for what only its writer needs."""
-    paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != LOCK]
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
-
-
-def _write(folder: Path, files: dict[str, bytes]) -> None:
-    """Files as a folder, there whole or not at all: a run's manifest comes with the rename."""
-    with new_folder(folder, overwrite=True) as part:
-        for name, content in files.items():
-            path = part / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-
-
 # -- what follows happens on a node ----------------------------------------------------------------------------------
 
 
@@ -187,30 +114,18 @@ def do_job(
         wrong = {"failed": f"this node has pocketbert {__version__}, the driver {version}"}
         return dict.fromkeys((folder for message in messages for folder in message["seeds"].values()), wrong)
     node = Path(tempfile.gettempdir()) / f"pocketbert-{os.getuid() if hasattr(os, 'getuid') else 'node'}"
-    base = load_folder(_unpack(node, model, files), model) if model is not None and files is not None else None
+    base = load_folder(unpack_model(node, model, files), model) if model is not None and files is not None else None
     loaded = task_from_json(task)
     results: dict[str, dict[str, Any]] = {}
     for message in messages:
         with tempfile.TemporaryDirectory(prefix="pocketbert-run-") as temporary:
             runs = Path(temporary)
             for name, content in zip(ancestors, parents, strict=True):
-                _write(runs / name, content)
+                write_files(runs / name, content)
             heard: list[dict[str, Any]] = []
             do_bank(message, loaded, runs, heard.append, base)
             why = heard[-1].get("failed") or heard[-1].get("stop", "")
             for folder in message["seeds"].values():
                 finished = (runs / folder / MANIFEST).is_file()
-                results[folder] = {"files": _files_of_run(runs / folder)} if finished else {"failed": why}
+                results[folder] = {"files": files_of_run(runs / folder)} if finished else {"failed": why}
     return results
-
-
-def _unpack(node: Path, model: str, files: dict[str, bytes]) -> Path:
-    """The model's folder on this node, written by the first job that needs it."""
-    digest = hashlib.blake2b(model.encode(), digest_size=12)
-    for name, content in sorted(files.items()):
-        digest.update(name.encode() + hashlib.blake2b(content).digest())
-    folder = node / "models" / digest.hexdigest()
-    with lock(node / "models", wait=120.0):
-        if not folder.is_dir():
-            _write(folder, files)
-    return folder
