@@ -17,6 +17,7 @@ from pocketbert.manifest import CHECKPOINT
 from pocketbert.methods import get_method
 from pocketbert.paths import require_regular_file
 from pocketbert.report import Document, write_document, write_report
+from pocketbert.statistics import METRICS
 from pocketbert.study import tables
 from pocketbert.study.budget import Budget, Minutes, make_budget, read_budget, write_budget
 from pocketbert.study.final import best_on_dev, final_plan, final_run, final_store
@@ -26,7 +27,6 @@ from pocketbert.study.presets import Preset, get_preset
 from pocketbert.study.progress import study_progress
 from pocketbert.study.results import Results
 from pocketbert.study.rows import Counts, Repeats, Row, Seeds, choose_rows, refuse_unread, refuse_wrong
-from pocketbert.study.statistics import METRICS
 from pocketbert.study.store import Store
 from pocketbert.study.timing import measure, unknown, with_timings
 from pocketbert.tasks import Task, load_task
