@@ -158,7 +158,7 @@ class _Measured:
                 one = replace(one, p_control=p_control, exceeds_control=p_control < LEVEL)
             told = wording.sentence(one, labels[self.label], self.margin, control, self.trainings)
             finished.append(replace(one, sentence=told))
-        told = wording.summary(finished, controls, self.margin, self.trainings)
+        overall = wording.summary(finished, controls, self.margin, self.trainings)
         notes = list(suite.notes)
         if not any(one.accuracy for one in finished) and any(item.expected for item in suite.items):
             notes.append("the suite's right labels are none of this classifier's: no accuracy by group")
@@ -179,7 +179,7 @@ class _Measured:
             controls=tuple(controls.values()),
             breakdowns=tuple(self._breakdowns(asked)),
             worst=tuple(self._worst(asked)),
-            sentences=(*told, *(one.sentence for one in finished)),
+            sentences=(*overall, *(one.sentence for one in finished)),
             notes=tuple(notes),
             elapsed=elapsed,
         )
@@ -216,7 +216,9 @@ class _Measured:
             detectable=found.detectable,
             changes_by_label=dict(zip(self.answers.labels, changes.mean(axis=(0, 1)).tolist(), strict=True)),
             accuracy=accuracy,
-            **difference,
+            accuracy_change=difference[0],
+            accuracy_low=difference[1],
+            accuracy_high=difference[2],
         )
 
     def _flips(self, swap: Swap, items: Sequence[Item]) -> np.ndarray:
@@ -224,12 +226,12 @@ class _Measured:
         flips: np.ndarray = self.answers.decisions[:, first] != self.answers.decisions[:, second]
         return flips
 
-    def _accuracy(self, swap: Swap, items: Sequence[Item]) -> tuple[dict[str, float], dict[str, float]]:
+    def _accuracy(self, swap: Swap, items: Sequence[Item]) -> tuple[dict[str, float], tuple[float | None, float | None, float | None]]:
         """By group, and the difference; nothing where the right labels are not known."""
         right = {item.id: _right_labels(item.expected, self.answers.labels) for item in items}
         known = [item for item in items if right[item.id]]
         if not known:
-            return {}, {}
+            return {}, (None, None, None)
         correct = {}
         for group in (swap.first, swap.second):
             said = self.answers.decisions[:, self.answers.rows(known, group)]
@@ -241,7 +243,7 @@ class _Measured:
             correct[swap.first] - correct[swap.second], _numbers([item.template for item in known]), _words(known)
         )
         shares = {group: float(values.mean()) for group, values in correct.items()}
-        return shares, {"accuracy_change": found.mean, "accuracy_low": found.low, "accuracy_high": found.high}
+        return shares, (found.mean, found.low, found.high)
 
     def _beside(self, swap: Swap, control: Swap) -> float:
         """p-value of "the swap moves probabilities no more than its control", signs aside."""

@@ -86,7 +86,9 @@ def audit_masked(model: str | os.PathLike[str]) -> MaskedResult:
     preferences = [
         Preference(
             person,
-            *map(float, values[place].mean(axis=0)),
+            he=float(values[place, :, 0].mean()),
+            she=float(values[place, :, 1].mean()),
+            they=float(values[place, :, 2].mean()),
             she_share=float(she_of_two[place].mean()),
             least=float(she_of_two[place].min()),
             most=float(she_of_two[place].max()),

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from pocketbert.audit.suite_files import made_suite
-from pocketbert.audit.suites import Item, Suite
+from pocketbert.audit.suites import Item, Suite, Texts
 from pocketbert.errors import UserError
 from pocketbert.tasks.registry import data_folders
 
@@ -45,7 +45,7 @@ def winobias() -> Suite:
                 for side in ("pro", "anti")
             )
             for number, lines in enumerate(zip(pro, anti, strict=True)):
-                texts = {_group(line): (_plain(line),) for line in lines}
+                texts: dict[str, Texts] = {_group(line): (_plain(line),) for line in lines}
                 if set(texts) != {"he", "she"}:
                     left_out += 1
                     continue
