@@ -21,6 +21,7 @@ REGIMES = {  # seeds, templates, fillers; how much the swap's log-odds vary over
     "1 training, 24 templates": (1, 24, 10, 0.3, 0.0),
     "3 trainings that agree": (3, 45, 10, 0.3, 0.0),
     "3 trainings that differ a little": (3, 45, 10, 0.3, 0.05),
+    "3 trainings that differ": (3, 45, 10, 0.3, 0.15),
     "3 trainings that differ much": (3, 45, 10, 0.3, 0.3),
     "5 trainings that differ a little": (5, 45, 10, 0.3, 0.05),
     "5 trainings that differ much": (5, 45, 10, 0.3, 0.3),

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pocketbert.audit import wording
+from pocketbert.audit.intervals import one_sided_p_value
 from pocketbert.audit.measures import FEWEST, MARGIN, change_noise, measure_change, share_interval
 from pocketbert.audit.own_texts import own_texts
 from pocketbert.audit.predictors import Predictor, as_predictors
@@ -20,7 +21,6 @@ from pocketbert.audit.suite_files import read_suite
 from pocketbert.audit.suites import BUILT_IN, Item, Suite, Swap, Texts
 from pocketbert.errors import UserError
 from pocketbert.statistics import LEVEL, holm
-from pocketbert.statistics.variance import one_sided_p_value
 from pocketbert.tasks import Split
 
 WORST = 10  # pairs that are shown
@@ -226,7 +226,9 @@ class _Measured:
         flips: np.ndarray = self.answers.decisions[:, first] != self.answers.decisions[:, second]
         return flips
 
-    def _accuracy(self, swap: Swap, items: Sequence[Item]) -> tuple[dict[str, float], tuple[float | None, float | None, float | None]]:
+    def _accuracy(
+        self, swap: Swap, items: Sequence[Item]
+    ) -> tuple[dict[str, float], tuple[float | None, float | None, float | None]]:
         """By group, and the difference; nothing where the right labels are not known."""
         right = {item.id: _right_labels(item.expected, self.answers.labels) for item in items}
         known = [item for item in items if right[item.id]]

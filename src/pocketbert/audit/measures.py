@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from pocketbert.audit.intervals import half_width, one_sided_p_value
 from pocketbert.statistics.estimate import score_interval
 from pocketbert.statistics.variance import (
     LEVEL,
@@ -19,8 +20,6 @@ from pocketbert.statistics.variance import (
     count_clusters,
     detectable_effect,
     draw_variance,
-    half_width,
-    one_sided_p_value,
     sums_by_group,
     variance_of_mean,
 )
@@ -85,14 +84,14 @@ def measure_change(
         level: at which an effect would have been found, for `detectable`: stricter where there are several comparisons.
     """
     noise = change_noise(values, templates, words)
-    mean, half = float(values.mean()), float(half_width(noise))
+    mean, half = float(values.mean()), half_width(noise)
     permuted = permutation_p_value(values.mean(axis=0), templates)
     return Change(
         mean=mean,
         low=max(-1.0, mean - half),
         high=min(1.0, mean + half),
         absolute=float(np.abs(values).mean()),
-        p_value=max(permuted, 2 * one_sided_p_value(abs(mean), noise)),
+        p_value=max(permuted, min(1.0, 2 * one_sided_p_value(abs(mean), noise))),
         permutation_p_value=permuted,
         equivalence_p_value=one_sided_p_value(margin - abs(mean), noise),
         detectable=float(detectable_effect(noise, level)),

@@ -1,15 +1,20 @@
 """A suite of the user's own sentences: where a pronoun can be exchanged, and the right label stays what it is."""
 
+import re
 from collections.abc import Sequence
 
 from pocketbert.audit.suite_files import made_suite
 from pocketbert.audit.suites import Item, Suite, Texts
 from pocketbert.counterfactuals.swaps import FORMS, GROUPS, returns, swap_gender, swap_pronouns
+from pocketbert.counterfactuals.words import NOUNS
 from pocketbert.errors import UserError
 from pocketbert.tasks import Split
 
 MOST = 2_000  # sentences; more make nothing clearer
 LONGEST = 2_000  # characters: a long review tells of many people
+WORDS = re.compile(r"[a-z]+")
+MALE = {he for he, _ in NOUNS} | set(FORMS["he"]) | {"mr"}
+FEMALE = {she for _, she in NOUNS} | set(FORMS["she"]) | {"ms"}
 
 
 def own_texts(split: Split, labels: Sequence[str], *, most: int = MOST) -> Suite:
@@ -53,11 +58,11 @@ def _variants(texts: Texts) -> dict[str, Texts]:
     swapped = tuple(swap_gender(text) or text for text in texts)
     if swapped == texts or tuple(swap_gender(text) or text for text in swapped) != texts:
         return {}
-    words = {word.strip(".,;:!?'\"").lower() for text in texts for word in text.split()}
-    if words & set(FORMS["he"]) and words & set(FORMS["she"]):
+    words = {word for text in texts for word in WORDS.findall(text.lower())}
+    men, women = words & MALE, words & FEMALE
+    if men and women:  # two people: which of them would the text be about?
         return {}
-    male = bool(words & set(FORMS["he"])) or (not words & set(FORMS["she"]) and _mostly_male(words))
-    return {"male": texts, "female": swapped} if male else {"male": swapped, "female": texts}
+    return {"male": texts, "female": swapped} if men else {"male": swapped, "female": texts}
 
 
 def _pronoun_variants(text: str) -> dict[str, str] | None:
@@ -77,11 +82,4 @@ def _pronoun_variants(text: str) -> dict[str, str] | None:
 
 
 def _has(text: str, group: str) -> bool:
-    words = {word.strip(".,;:!?()'\"-–—").lower().partition("'")[0] for word in text.split()}
-    return bool(words & set(FORMS[group]))
-
-
-def _mostly_male(words: set[str]) -> bool:
-    from pocketbert.counterfactuals.words import NOUNS
-
-    return sum(he in words for he, _ in NOUNS) >= sum(she in words for _, she in NOUNS)
+    return bool(set(WORDS.findall(text.lower())) & set(FORMS[group]))

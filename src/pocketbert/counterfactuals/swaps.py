@@ -133,12 +133,12 @@ def swap_gender(text: str, *, names: bool = False) -> str | None:
     if any(sentence.tokens[place].text not in NAME_COUNTERPART for place in named):
         return None
     titles = [place for place, word in enumerate(sentence.words) if word in ("mr", "ms", "mrs", "miss")]
-    if any(sentence.words[place] not in TITLES for place in titles):
+    if any(sentence.words[place] not in TITLES for place in titles) or (titles and nouns):  # two people, perhaps
         return None
     if not nouns and not gendered and not named:
         return None
     for place in nouns:
-        if sentence.hyphenated(place):
+        if sentence.hyphenated(place) or _may_be_title(sentence, place):
             return None
         sentence.replace(place, COUNTERPART[sentence.words[place]])
         if not _mend_article(sentence, place):
@@ -175,28 +175,44 @@ def _replace_pronouns(sentence: _Sentence, only: str | None, target_of: Callable
             continue
         if sentence.hyphenated(place) or sentence.word(place - 1) in ("a", "an", "the"):  # a he-man, a she
             return None
+        if _bracketed(sentence, place):
+            return None
         role = _role(sentence, place, group)
+        if role is None:
+            return None
         target = target_of(group)
+        if role == "reflexive" and target == "they" and sentence.word(place - 1) in ("even", "and", "or", "like", ","):
+            return None  # the guests, or even himself: they would be the guests
         sentence.replace(place, FORMS[target][ROLES.index(role)])
         if role == "subject" and "they" in (group, target) and not _agree(sentence, place, to_plural=target == "they"):
             return None
     return sentence.changed()
 
 
-def _role(sentence: _Sentence, place: int, group: str) -> str:
+def _bracketed(sentence: _Sentence, place: int) -> bool:
+    """(t)his film, his (Nelson's) film: a bracket right beside a pronoun is an editor's, and breaks the sentence."""
+    before = [sentence.word(place - distance) for distance in (1, 2)]
+    after = [sentence.word(place + distance) for distance in (1, 2)]
+    return before[0] in (")", "]") or "rrb" in before or after[0] in ("(", "[") or "lrb" in after
+
+
+def _role(sentence: _Sentence, place: int, group: str) -> str | None:
+    """Which form it is; None where it could be two."""
     word = sentence.words[place]
     forms = FORMS[group]
     possible = [role for role, form in zip(ROLES, forms, strict=True) if form == word]
     if len(possible) == 1:
         return possible[0]
     noun = _noun_follows(sentence, place)
+    if noun is None:
+        return None
     if word == "her":
         return "determiner" if noun else "object"
     return "determiner" if noun else "possessive"  # his
 
 
-def _noun_follows(sentence: _Sentence, place: int) -> bool:
-    """Does "her" or "his" belong to what comes next?"""
+def _noun_follows(sentence: _Sentence, place: int) -> bool | None:
+    """Does "her" or "his" belong to what comes next? None: saw her quickly, her silly, loud film."""
     following = sentence.word(place + 1)
     if not following or not (following[0].isalpha() or following in ('"', "`")):
         # A number can be owned: her 20 years, his '70s; a dash or a comma cannot.
@@ -206,8 +222,9 @@ def _noun_follows(sentence: _Sentence, place: int) -> bool:
     if following in ("own", "most", "very"):
         return True
     plain = following in PLAIN_VERBS and sentence.word(place - 1) in SEES
-    adverb = following.endswith("ly") and (not sentence.word(place + 2) or not sentence.word(place + 2)[0].isalpha())
-    return not plain and not adverb
+    if following.endswith("ly") and not sentence.word(place + 2)[:1].isalpha():
+        return None
+    return not plain
 
 
 def _agree(sentence: _Sentence, place: int, *, to_plural: bool) -> bool:
@@ -319,6 +336,18 @@ def _names_or_nouns(sentence: _Sentence) -> bool:
         _about_gender(sentence)
         or any(word in COUNTERPART or word in ("mr", "mrs", "ms", "miss") for word in sentence.words)
         or any(_is_name(token) for token in sentence.tokens)
+    )
+
+
+def _may_be_title(sentence: _Sentence, place: int) -> bool:
+    """Men in Black, The Good Girl: a noun with a capital letter inside a sentence. A text without capitals does not
+    show titles: there, only "a man", "a brave young woman", "these boys" are surely people."""
+    token = sentence.tokens[place]
+    if sentence.text != sentence.text.lower():
+        return token.text[0].isupper() and place > 0 and sentence.words[place - 1] not in SENTENCE_END
+    before = sentence.words[max(0, place - 4) : place]
+    return not any(word in ("a", "an", "this", "these", "whose", "every") for word in before) or any(
+        not word.isalpha() for word in before[-1:]
     )
 
 

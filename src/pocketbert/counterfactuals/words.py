@@ -20,7 +20,7 @@ NOUNS = (  # (he, she): of persons; words that are also titles, bands or verbs (
     ("brother", "sister"), ("brothers", "sisters"), ("uncle", "aunt"), ("uncles", "aunts"),
     ("nephew", "niece"), ("nephews", "nieces"), ("husband", "wife"), ("husbands", "wives"),
     ("boyfriend", "girlfriend"), ("boyfriends", "girlfriends"), ("groom", "bride"), ("widower", "widow"),
-    ("stepfather", "stepmother"), ("stepson", "stepdaughter"), ("stepbrother", "stepsister"),
+    ("stepfather", "stepmother"), ("stepdad", "stepmom"), ("stepson", "stepdaughter"), ("stepbrother", "stepsister"),
     ("actor", "actress"), ("actors", "actresses"), ("waiter", "waitress"), ("waiters", "waitresses"),
     ("hero", "heroine"), ("heroes", "heroines"),
     ("businessman", "businesswoman"), ("businessmen", "businesswomen"), ("policeman", "policewoman"),
@@ -82,7 +82,7 @@ OTHER_NAMES = word_set(
     "john james robert michael david richard joseph thomas tom charles christopher daniel anthony donald steven steve "
     "paul kevin brian george edward ronald timothy jason ryan jacob nicholas eric jonathan stephen larry justin "
     "brandon benjamin samuel raymond gregory alexander patrick dennis jerry tyler aaron henry peter adam nathan "
-    "douglas zachary kyle walter harold carl arthur roger keith jeremy lawrence sean christian ethan austin joe "
+    "douglas zachary kyle walter harold  carl arthur roger keith jeremy lawrence sean christian ethan austin joe "
     "albert jesse willie billy bryan bruce noah dylan alan ralph roy eugene wayne juan gabriel louis russell "
     "vincent philip johnny bobby mike jim jimmy tim dan dave chris nick tony sam ben martin leonardo quentin woody "
     "clint tobey orson alfred martin spike hugh mel jackie jet vin denzel brad adrian eddie ashton ernest harry "
@@ -92,6 +92,23 @@ OTHER_NAMES = word_set(
     "olivia heather diane julie joyce victoria ruth lauren kelly christina joan evelyn judith andrea hannah jacqueline "
     "martha gloria teresa ann sara madison frances kathryn janice jean abigail alice julia judy sophia denise "
     "marilyn danielle beverly theresa diana brittany natalie isabella charlotte marie kayla alexis lori reese "
+    "marcus jez doug barry ivan yvan maggie juliette isabelle catherine matt jack jake josh luke max leo theo hugo "
+    "oscar oliver simon neil ian colin graham nigel gavin stuart trevor clive malcolm duncan angus ewan liam declan connor "
+    "rory brendan gerard pierce jude rupert ralph hugh jacques jean pierre francois claude michel marcel andre "
+    "philippe gerard luc roman vladimir sergei boris dmitri igor mikhail nikolai alexei hans klaus werner wolfgang "
+    "fritz otto lars ingmar bjorn sven antonio carlos pedro pablo javier alfonso guillermo alejandro giovanni roberto "
+    "federico giuseppe marco paolo akira takashi hayao yimou jackie bruce spike snoop dwayne denzel jamie "
+    "samuel forrest morgan laurence cuba wesley dustin robin gene harrison sylvester arnold steven "
+    "ted fred frank ned ken ron don jeff greg todd brad bob rob bill phil gary glenn craig scott kurt kirk derek "
+    "darren dylan evan ethan owen wes paul jay jon jonah seth judd vince terry barney homer bart stanley howard "
+    "herbert norman leonard bernard francis franklin theodore abraham isaac moses noah elijah joshua jeremiah ezra "
+    "ashley audrey barbra bette bridget brooke cameron carrie cecilia celine chloe christina claire courtney "
+    "debra demi drew elaine eleanor ellen emily erin eva fanny faye fiona geena gillian goldie greta gwen "
+    "heidi helena hilary holly ingrid irene isabel jada janeane jeanne jenna jennifer jess jill joanna josephine "
+    "judi julianne juliet kathleen kathy katie keira kelly kim kirsten kristen lara leah lena lily liv liza lucy "
+    "mandy mariah marion marlene mia mila miranda molly mira naomi natasha nia nora norah paula penelope phoebe rene "
+    "rosario sally salma sarah scarlett selma shannon sheryl sofia sonia stella susie sylvia tara tina uma "
+    "vanessa vera vivian whitney whoopi yoko zoe hilary aaliyah selena shakira beyonce cher björk "
     "sandra halle meryl cate nicole winona angelina britney madonna jodie sigourney gwyneth renee jane kate"
 )
 
@@ -100,6 +117,9 @@ ABOUT_GENDER = word_set(
     "gender genders sex sexes sexist sexism sexy feminist feminism feminine femininity masculine masculinity "
     "macho manly girly ladylike motherhood fatherhood sisterhood brotherhood maternal paternal pregnant "
     "pregnancy lesbian gay transgender trans womanhood manhood chick chicks womanizer misogynist misogyny "
-    "beard mustache bra penis vagina "
-    "breast breasts dress skirt lipstick pope nun monk virgin bachelor bachelorette"
+    "beard mustache bra penis vagina male males female females guy guys dude dudes fellow fellows lad lads lass bro "
+    "lord lady ladies gentleman gentlemen sir madam god goddess king kings queen queens prince princess duke duchess "
+    "maid maids witch wizard bitch bastard cowboy cowgirl priest godfather godmother mama papa mum mummy daddy mommy "
+    "girlie boyish girlish womanly diva dame hunk stud playboy geisha soprano tenor prostitute whore slut temptress "
+    "breast breasts tits dress skirt lipstick pope nun monk virgin bachelor bachelorette"
 )
