@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+from pocketbert.audit import AuditResult
 from pocketbert.errors import UserError
 from pocketbert.files import write_text
 from pocketbert.locks import LOCK
@@ -19,6 +20,7 @@ from pocketbert.paths import require_regular_file
 from pocketbert.report import Document, write_document, write_report
 from pocketbert.statistics import METRICS
 from pocketbert.study import tables
+from pocketbert.study.audits import audit_study
 from pocketbert.study.budget import Budget, Minutes, make_budget, read_budget, write_budget
 from pocketbert.study.final import best_on_dev, final_plan, final_run, final_store
 from pocketbert.study.plan import FoldCount, Plan, PlannedRun, make_plan
@@ -62,6 +64,7 @@ class Study:
         curves: rows or methods that also train on an eighth, a quarter and a half of the rows.
         metric: the score that decides: accuracy, macro_f1 or mcc.
         margin: by how much (a share) a cheaper row may be worse than the best, and still be recommended.
+        audit: ask each recommended row what it does when only a pronoun or a name changes (seconds).
         settings: what every run is told whose method reads it, by name; what is left open the method derives.
         rows: at most so many texts of each split, drawn once: for a quick look.
         table: rows of one's own (`Row`), instead of models x methods.
@@ -88,6 +91,7 @@ class Study:
         curves: Sequence[str] = (),
         metric: str = "accuracy",
         margin: float = MARGIN,
+        audit: bool = True,
         hub: bool = False,
         name: str | None = None,
         out: str | os.PathLike[str] | None = None,
@@ -105,6 +109,7 @@ class Study:
             raise UserError(f"minutes decide how often rows are trained; leave {told} out, or minutes")
         self.metric = held(metric, Metric, "metric")
         self.margin = held(margin, Margin, "margin")
+        self.audit = held(audit, bool, "audit")
         for what, names in (("models", models), ("methods", methods)):
             held(names, tuple[str, ...] | None, what)
         for what, text in (("preset", preset), ("name", name)):
@@ -207,7 +212,8 @@ class Study:
             if decided is not None:
                 decided(self.results)
             final = self._final(plan, results, store, watch)
-            self._finish(results, store, failures, workers, final)
+            audits = audit_study(results, store) if self.audit else ((), ())
+            self._finish(results, store, failures, workers, final, audits)
         return self
 
     def _final(self, plan: Plan, results: Results, store: Store, watch: Watch) -> dict[str, str]:
@@ -242,6 +248,7 @@ class Study:
         failures: list[tuple[PlannedRun, str]],
         workers: Any,
         final: dict[str, str],
+        audits: tuple[tuple[AuditResult, ...], tuple[str, ...]] = ((), ()),
     ) -> None:
         document = results.document(
             failures,
@@ -253,6 +260,7 @@ class Study:
             estimated_seconds=None if self.budget is None else self.budget.seconds,
             elapsed=self._elapsed,
         )
+        document = replace(document, audits=audits[0], notes=(*document.notes, *audits[1]))
         if self.preset is not None:
             document = self.preset.complete(document, results.plan, store, self.folder)
         suspects = [one for task in results.plan.tasks for one in results.suspect_rows(task)]
@@ -343,6 +351,7 @@ KEYS: dict[str, Any] = {
     "curves": tuple[str, ...],
     "metric": Metric,
     "margin": Margin,
+    "audit": bool,
     "rows": Rows,
     "preset": str,
     "hub": bool,

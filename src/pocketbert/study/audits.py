@@ -1,0 +1,52 @@
+"""A study's own audit: the recommended rows with small suites, in seconds, once the verdict is known."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from pocketbert.audit import AuditResult, audit
+from pocketbert.audit.predictors import as_predictors
+from pocketbert.errors import UserError
+from pocketbert.runs import Run
+from pocketbert.study.results import Results
+from pocketbert.study.store import Store
+from pocketbert.tasks import Task
+
+SUITES = ("pronouns", "names")
+MOST_TRAININGS = 5  # of a row
+LOOKED_AT = 200  # texts, to see whether they are English
+COMMON = frozenset("the a an and is are was of to in it that this for with not i you".split())
+ENGLISH = 0.3  # of the texts have one of these words, at least
+
+
+def audit_study(results: Results, store: Store) -> tuple[tuple[AuditResult, ...], tuple[str, ...]]:
+    """Audits of every task's recommended row, and notes on what was not audited."""
+    found: list[AuditResult] = []
+    notes: list[str] = []
+    for task, choice in results.recommended.items():
+        if choice is None:
+            continue
+        if not is_english(results.plan.tasks[task]):
+            notes.append(f"{task} is not audited: its texts do not look like English, and the suites are")
+            continue
+        scored = results.contenders(task)[choice[0].row]
+        try:
+            runs = [store.load(run) for run in scored.runs[:MOST_TRAININGS]]
+            found += [replace(one, task=task, row=choice[0].row) for one in audit_row(runs)]
+        except UserError as error:  # a verdict is not lost because of it
+            notes.append(f"{task} is not audited: {error}")
+    return tuple(found), tuple(notes)
+
+
+def audit_row(runs: list[Run]) -> Iterator[AuditResult]:
+    """The trainings of one row, with each of the small suites; what it took is left out: it is never the same twice."""
+    models = as_predictors(runs)
+    for suite in SUITES:
+        yield replace(audit(models, suite, small=True), elapsed=0.0)
+
+
+def is_english(task: Task) -> bool:
+    """Do enough of the texts have a common English word?"""
+    split = task.splits.get("train") or next(iter(task.splits.values()))
+    every = max(1, len(split) // LOOKED_AT)
+    texts = split.texts[::every][:LOOKED_AT]
+    return sum(bool(COMMON & set(text.lower().split())) for text in texts) >= ENGLISH * len(texts)
