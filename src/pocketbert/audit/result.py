@@ -90,6 +90,11 @@ class AuditResult:
     task: str = ""  # in a study
     row: str = ""
 
+    @property
+    def summary(self) -> tuple[str, ...]:
+        """The first sentences: all comparisons together. One on each follows them."""
+        return self.sentences[: len(self.sentences) - len(self.comparisons)]
+
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
         return asdict(self)

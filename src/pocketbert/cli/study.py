@@ -14,7 +14,6 @@ from pocketbert.cli.output import print_json, print_table, say
 from pocketbert.cli.progress import duration
 from pocketbert.errors import UserError
 
-SUMMARY = 3  # sentences of an audit; the report has all
 MINUTES = 8.0  # of a study that is told neither minutes nor seeds nor repeats
 
 if TYPE_CHECKING:
@@ -273,7 +272,7 @@ def _show(study: "Study", as_json: bool, *, known: bool) -> None:
     elif not known:
         _show_results(document)
     for one in document.audits if not as_json else ():
-        print(f"  Audit of {one.row}, {one.suite}: {' '.join(one.sentences[:SUMMARY])}")
+        print(f"  Audit of {one.row}, {one.suite}: {' '.join(one.summary)}")
     for failure in document.failures:
         say(f"failed: {failure.run}: {failure.reason}")
     for task in document.tasks:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from pocketbert.audit import AuditResult, audit
 from pocketbert.audit.predictors import as_predictors
+from pocketbert.counterfactuals.words import word_set
 from pocketbert.errors import UserError
 from pocketbert.runs import Run
 from pocketbert.study.results import Results
@@ -14,7 +15,7 @@ from pocketbert.tasks import Task
 SUITES = ("pronouns", "names")
 MOST_TRAININGS = 5  # of a row
 LOOKED_AT = 200  # texts, to see whether they are English
-COMMON = frozenset("the a an and is are was of to in it that this for with not i you".split())
+COMMON = word_set("the a an and is are was of to in it that this for with not i you")
 ENGLISH = 0.3  # of the texts have one of these words, at least
 
 
