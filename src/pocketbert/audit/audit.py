@@ -73,8 +73,8 @@ def audit(
     if label is not None and label not in first.labels:
         raise UserError(f"label '{label}' is not one of this classifier's: {', '.join(first.labels)}")
     place = len(first.labels) - 1 if label is None else first.labels.index(label)
-    answers = _Answers(models, made, tick)
-    measured = _Measured(answers, made, place, margin)
+    answers = Answers(models, made, tick)
+    measured = Measured(answers, made, place, margin)
     return measured.result(time.perf_counter() - began)
 
 
@@ -108,7 +108,7 @@ def _split(texts: Any, pair: bool) -> Split:
     return Split([str(text) for text in texts], None, None)
 
 
-class _Answers:
+class Answers:
     """What every training says of every distinct text, once."""
 
     def __init__(self, models: Sequence[Predictor], suite: Suite, tick: Callable[[int], None] | None) -> None:
@@ -130,10 +130,10 @@ class _Answers:
         return np.array([self.places[item.texts[group]] for item in items], dtype=np.int64)
 
 
-class _Measured:
+class Measured:
     """One suite's comparisons."""
 
-    def __init__(self, answers: _Answers, suite: Suite, label: int, margin: float) -> None:
+    def __init__(self, answers: Answers, suite: Suite, label: int, margin: float) -> None:
         self.answers, self.suite, self.label, self.margin = answers, suite, label, margin
         self.trainings = len(answers.probabilities)
 
@@ -184,17 +184,17 @@ class _Measured:
             elapsed=elapsed,
         )
 
-    def _changes(self, swap: Swap, items: Sequence[Item]) -> np.ndarray:
+    def changes(self, swap: Swap, items: Sequence[Item]) -> np.ndarray:
         """(trainings, pairs, labels)"""
         first, second = self.answers.rows(items, swap.first), self.answers.rows(items, swap.second)
         return self.answers.probabilities[:, first] - self.answers.probabilities[:, second]
 
     def _compare(self, swap: Swap, level: float) -> ChangeResult:
         items = self.suite.of(swap)
-        templates, words = _numbers([item.template for item in items]), _words(items)
-        changes = self._changes(swap, items)
+        templates, words = number_names([item.template for item in items]), number_words(items)
+        changes = self.changes(swap, items)
         found = measure_change(changes[..., self.label], templates, words, margin=self.margin, level=level)
-        rate, low, high = share_interval(self._flips(swap, items), templates)
+        rate, low, high = share_interval(self.flips(swap, items), templates)
         accuracy, difference = self._accuracy(swap, items)
         return ChangeResult(
             pair=swap.name,
@@ -221,7 +221,7 @@ class _Measured:
             accuracy_high=difference[2],
         )
 
-    def _flips(self, swap: Swap, items: Sequence[Item]) -> np.ndarray:
+    def flips(self, swap: Swap, items: Sequence[Item]) -> np.ndarray:
         first, second = self.answers.rows(items, swap.first), self.answers.rows(items, swap.second)
         flips: np.ndarray = self.answers.decisions[:, first] != self.answers.decisions[:, second]
         return flips
@@ -242,7 +242,9 @@ class _Measured:
                 allowed[row, list(right[item.id])] = True
             correct[group] = allowed[np.arange(len(known)), said].astype(np.float64)
         found = measure_change(
-            correct[swap.first] - correct[swap.second], _numbers([item.template for item in known]), _words(known)
+            correct[swap.first] - correct[swap.second],
+            number_names([item.template for item in known]),
+            number_words(known),
         )
         shares = {group: float(values.mean()) for group, values in correct.items()}
         return shares, (found.mean, found.low, found.high)
@@ -252,9 +254,9 @@ class _Measured:
         means, noise = [], []
         for one in (swap, control):
             items = self.suite.of(one)
-            values = np.abs(self._changes(one, items)[..., self.label])
+            values = np.abs(self.changes(one, items)[..., self.label])
             means.append(float(values.mean()))
-            noise.append(change_noise(values, _numbers([item.template for item in items]), _words(items))[0])
+            noise.append(change_noise(values, number_names([item.template for item in items]), number_words(items))[0])
         return one_sided_p_value(means[0] - means[1], ((*noise[0], *noise[1]),))
 
     def _breakdowns(self, asked: Sequence[Swap]) -> list[Breakdown]:
@@ -272,8 +274,8 @@ class _Measured:
 
     def _breakdown(self, swap: Swap, tag: str, value: str, items: Sequence[Item]) -> Breakdown:
         own = [item for item in items if item.tags[tag] == value]
-        numbers = _numbers([item.template for item in own])
-        change = measure_change(self._changes(swap, own)[..., self.label], numbers)
+        numbers = number_names([item.template for item in own])
+        change = measure_change(self.changes(swap, own)[..., self.label], numbers)
         return Breakdown(
             tag=tag,
             value=value,
@@ -283,7 +285,7 @@ class _Measured:
             mean_change=change.mean,
             low=change.low,
             high=change.high,
-            flip_rate=float(self._flips(swap, own).mean()),
+            flip_rate=float(self.flips(swap, own).mean()),
             p=change.p_value,
             p_corrected=change.p_value,
             flagged=False,
@@ -294,8 +296,8 @@ class _Measured:
         best: dict[tuple[str, str], tuple[float, Swap, Item, int]] = {}
         for swap in asked:
             items = self.suite.of(swap)
-            changes = self._changes(swap, items)[..., self.label].mean(axis=0)
-            flips = self._flips(swap, items).sum(axis=0)
+            changes = self.changes(swap, items)[..., self.label].mean(axis=0)
+            flips = self.flips(swap, items).sum(axis=0)
             for item, change, flipped in zip(items, changes.tolist(), flips.tolist(), strict=True):
                 key = (item.template, swap.name)
                 if key not in best or abs(change) > abs(best[key][0]):
@@ -316,15 +318,17 @@ class _Measured:
         ]
 
 
-def _numbers(names: Sequence[str]) -> np.ndarray:
+def number_names(names: Sequence[str]) -> np.ndarray:
+    """Equal names by equal numbers."""
     return np.unique(np.array(names), return_inverse=True)[1]
 
 
-def _words(items: Sequence[Item]) -> np.ndarray | None:
+def number_words(items: Sequence[Item]) -> np.ndarray | None:
+    """The number of each item's word; None where words are not drawn from a list."""
     words = [item.word for item in items]
     if any(word is None for word in words) or len(set(words)) < 2:
         return None
-    return _numbers([str(word) for word in words])
+    return number_names([str(word) for word in words])
 
 
 def _right_labels(expected: str | None, labels: Sequence[str]) -> set[int]:

@@ -70,6 +70,28 @@ class WorstPair:
 
 
 @dataclass(frozen=True)
+class BeforeAfter:
+    """One comparison of two classifiers: before, and after training on both sides of each swap."""
+
+    task: str
+    row: str  # the one before
+    after_row: str
+    suite: str
+    pair: str
+    n: Count
+    before: float  # mean changes
+    after: float
+    difference: float  # after minus before; the next two are its 95 % interval
+    low: float
+    high: float
+    p: float
+    p_corrected: float  # for the number of comparisons
+    flips_before: float
+    flips_after: float
+    sentence: str
+
+
+@dataclass(frozen=True)
 class AuditResult:
     """An audit of one classifier, or of several trainings of it, with one suite."""
 

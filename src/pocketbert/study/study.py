@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from pocketbert.audit import AuditResult
 from pocketbert.errors import UserError
 from pocketbert.files import write_text
 from pocketbert.locks import LOCK
@@ -20,7 +19,7 @@ from pocketbert.paths import require_regular_file
 from pocketbert.report import Document, write_document, write_report
 from pocketbert.statistics import METRICS
 from pocketbert.study import tables
-from pocketbert.study.audits import audit_study
+from pocketbert.study.audits import StudyAudits, audit_study
 from pocketbert.study.budget import Budget, Minutes, make_budget, read_budget, write_budget
 from pocketbert.study.final import best_on_dev, final_plan, final_run, final_store
 from pocketbert.study.plan import FoldCount, Plan, PlannedRun, make_plan
@@ -212,7 +211,7 @@ class Study:
             if decided is not None:
                 decided(self.results)
             final = self._final(plan, results, store, watch)
-            audits = audit_study(results, store) if self.audit else ((), ())
+            audits = audit_study(results, store) if self.audit else None
             self._finish(results, store, failures, workers, final, audits)
         return self
 
@@ -248,7 +247,7 @@ class Study:
         failures: list[tuple[PlannedRun, str]],
         workers: Any,
         final: dict[str, str],
-        audits: tuple[tuple[AuditResult, ...], tuple[str, ...]] = ((), ()),
+        audits: StudyAudits | None = None,
     ) -> None:
         document = results.document(
             failures,
@@ -260,7 +259,8 @@ class Study:
             estimated_seconds=None if self.budget is None else self.budget.seconds,
             elapsed=self._elapsed,
         )
-        document = replace(document, audits=audits[0], notes=(*document.notes, *audits[1]))
+        if audits is not None:
+            document = audits.into(document)
         if self.preset is not None:
             document = self.preset.complete(document, results.plan, store, self.folder)
         suspects = [one for task in results.plan.tasks for one in results.suspect_rows(task)]
