@@ -44,7 +44,7 @@ def table(shares: list[float], seeds: int, rows: int, epochs: int) -> str:
     test = planted(test, truth, 0.5, 1)
     made: dict[str, tuple[list[pb.Classifier], np.ndarray]] = {}
     lines = [
-        "| 'she' among the negative | she-he, points | 95 % interval | p | flagged | decisions changed % | accuracy % |",
+        "| she if negative | she-he, points | 95 % interval | p | flagged | decisions changed % | accuracy % |",
         "|---|---|---|---|---|---|---|",
     ]
     names = np.array(task.labels)

@@ -109,7 +109,7 @@ def pronouns(*, pair: bool, small: bool = False) -> Suite:
         tuple(items),
         (Swap("she", "he", "neutral word"), Swap("they", "he", "plural"), Swap("they", "she", "plural")),
         (Swap(f"he{OTHER}", "he", title="neutral word"), Swap("several", "one", title="plural")),
-        ("verb", "occupation"),
+        () if small else ("verb", "occupation"),
         pair,
     )
 
@@ -146,7 +146,7 @@ def names(*, pair: bool, small: bool = False) -> Suite:
             items.append(Item(f"{template.name} {word}", template.name, texts, expected, word, tags))
     swaps = [Swap("female", "male", "same group"), *(Swap(origin, base, "same group") for origin in origins[1:])]
     control = Swap(f"{base}{OTHER}", base, title="same group")
-    return Suite("names", tuple(items), tuple(swaps), (control,), ("origin",), pair)
+    return Suite("names", tuple(items), tuple(swaps), (control,), () if small else ("origin",), pair)
 
 
 def nouns(*, pair: bool, small: bool = False) -> Suite:

@@ -20,9 +20,9 @@ PAST = word_set(  # of irregular verbs; also those whose past is their base: aft
     "ate beat became began bent bet bit blew bought bred broke brought built burst came cast caught chose clung cost "
     "crept cut dealt dove drank drew drove dug fed fell felt fled flew forgave forgot fought found froze gave got grew "
     "ground heard held hid hit hung hurt kept knew laid lay led left lent let lit lost made meant met overcame paid "
-    "put quit ran rang read rose said sang sank sat saw sent set shook shone shot shut slept slid sold sought spent spoke "
-    "sprang spun stole stood stuck struck swam swore swung taught thought threw told took tore understood undertook "
-    "upset went wept withdrew woke won wore wound wrote went"
+    "put quit ran rang read rose sang sank sat saw sent set shook shone shot shut slept slid sold sought spent spoke "
+    "sprang spun stole stood stuck struck swam swore swung taught thought threw told took tore understood "
+    "undertook said upset wept withdrew woke won wore wound wrote went"
 )
 SAME_PAST = word_set("beat bet burst cast cost cut hit hurt let put quit read set shut upset")
 PARTICIPLES = word_set("been had got gotten done gone become seen made taken given known come")
