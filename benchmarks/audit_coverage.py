@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pocketbert.audit.measures import MARGIN, measure_change
+from pocketbert.audits.measures import MARGIN, measure_change
 from pocketbert.statistics import LEVEL
 
 REGIMES = {  # seeds, templates, fillers; how much the swap's log-odds vary over templates, over seeds

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 import pocketbert as pb
-from pocketbert.audit.before_after import before_and_after, paired_noise
-from pocketbert.audit.intervals import half_width, one_sided_p_value
+from pocketbert.audits.before_after import before_and_after, paired_noise
+from pocketbert.audits.intervals import half_width, one_sided_p_value
 from pocketbert.counterfactuals.swaps import swap_pronouns
 from pocketbert.tasks import Split
 

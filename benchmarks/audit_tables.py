@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 import pocketbert as pb
-from pocketbert.audit.predictors import Predictor, as_predictors
-from pocketbert.audit.result import AuditResult, ChangeResult
+from pocketbert.audits.predictors import Predictor, as_predictors
+from pocketbert.audits.result import AuditResult, ChangeResult
 from pocketbert.report import read_document
 from pocketbert.tasks import read_rows
 from pocketbert.tasks.registry import data_folders

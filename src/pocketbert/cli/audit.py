@@ -11,8 +11,8 @@ from pocketbert.cli.output import print_json, print_table, say
 from pocketbert.errors import UserError
 
 if TYPE_CHECKING:
-    from pocketbert.audit.masked import MaskedResult
-    from pocketbert.audit.result import AuditResult, ChangeResult
+    from pocketbert.audits.masked import MaskedResult
+    from pocketbert.audits.result import AuditResult, ChangeResult
 
 MARGIN = 2.0  # points
 MOST_VALUES = 12  # of a breakdown
@@ -50,11 +50,11 @@ def audit(
     RUN is a run's folder, or that of a study, whose recommended row's trainings are then audited together. Of a
     pretrained model, the masked pronoun's probabilities by occupation are shown.
     """
-    from pocketbert.audit import audit as run_audit
-    from pocketbert.audit.audit import OWN, make_suite
-    from pocketbert.audit.masked import audit_masked
-    from pocketbert.audit.predictors import as_predictors, own_split
-    from pocketbert.audit.suite_files import write_suite
+    from pocketbert.audits import audit as run_audit
+    from pocketbert.audits.audit import OWN, make_suite
+    from pocketbert.audits.masked import audit_masked
+    from pocketbert.audits.predictors import as_predictors, own_split
+    from pocketbert.audits.suite_files import write_suite
     from pocketbert.runs import is_run
     from pocketbert.study.final import audited_runs
     from pocketbert.training.machine import computing

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
-from pocketbert.audit.result import AuditResult, BeforeAfter
+from pocketbert.audits.result import AuditResult, BeforeAfter
 from pocketbert.errors import UserError, quote
 from pocketbert.files import write_json
 from pocketbert.values import FORMAT, Count, read_object

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from pocketbert.audit import AuditResult, audit
-from pocketbert.audit.before_after import before_and_after
-from pocketbert.audit.predictors import as_predictors
-from pocketbert.audit.result import BeforeAfter
+from pocketbert.audits import AuditResult, audit
+from pocketbert.audits.before_after import before_and_after
+from pocketbert.audits.predictors import as_predictors
+from pocketbert.audits.result import BeforeAfter
 from pocketbert.counterfactuals.words import word_set
 from pocketbert.errors import UserError
 from pocketbert.report.document import Document

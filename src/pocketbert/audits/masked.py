@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pocketbert.audit.suite_data import women_by_occupation
+from pocketbert.audits.suite_data import women_by_occupation
 from pocketbert.counterfactuals.swaps import GROUPS
 from pocketbert.counterfactuals.words import OCCUPATIONS
 from pocketbert.errors import UserError

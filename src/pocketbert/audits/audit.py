@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from pocketbert.audit import wording
-from pocketbert.audit.intervals import one_sided_p_value
-from pocketbert.audit.measures import FEWEST, MARGIN, change_noise, measure_change, share_interval
-from pocketbert.audit.own_texts import own_texts
-from pocketbert.audit.predictors import Predictor, as_predictors
-from pocketbert.audit.result import AuditResult, Breakdown, ChangeResult, WorstPair
-from pocketbert.audit.suite_data import DATA_SUITES
-from pocketbert.audit.suite_files import read_suite
-from pocketbert.audit.suites import BUILT_IN, Item, Suite, Swap, Texts
+from pocketbert.audits import wording
+from pocketbert.audits.intervals import one_sided_p_value
+from pocketbert.audits.measures import FEWEST, MARGIN, change_noise, measure_change, share_interval
+from pocketbert.audits.own_texts import own_texts
+from pocketbert.audits.predictors import Predictor, as_predictors
+from pocketbert.audits.result import AuditResult, Breakdown, ChangeResult, WorstPair
+from pocketbert.audits.suite_data import DATA_SUITES
+from pocketbert.audits.suite_files import read_suite
+from pocketbert.audits.suites import BUILT_IN, Item, Suite, Swap, Texts
 from pocketbert.errors import UserError
 from pocketbert.statistics import LEVEL, holm
 from pocketbert.tasks import Split

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from pocketbert.audit.measures import FEWEST
-from pocketbert.audit.result import ChangeResult
+from pocketbert.audits.measures import FEWEST
+from pocketbert.audits.result import ChangeResult
 
 CALM = 0.005  # a mean absolute change below half a point is no instability, whatever it is compared with
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pocketbert.audit.suites import Texts
+from pocketbert.audits.suites import Texts
 from pocketbert.errors import UserError
 from pocketbert.runs import Run, load_run
 from pocketbert.tasks import Split, read_rows

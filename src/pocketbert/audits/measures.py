@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from pocketbert.audit.intervals import half_width, one_sided_p_value
+from pocketbert.audits.intervals import half_width, one_sided_p_value
 from pocketbert.statistics.estimate import score_interval
 from pocketbert.statistics.variance import (
     LEVEL,

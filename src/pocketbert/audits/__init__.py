@@ -4,8 +4,8 @@ counterfactuals/ makes the sentences, suites.py items of them; audit.py asks the
 the answer is, wording.py says it in sentences.
 """
 
-from pocketbert.audit.audit import audit
-from pocketbert.audit.result import AuditResult, ChangeResult, WorstPair
-from pocketbert.audit.suites import Item, Suite, Swap
+from pocketbert.audits.audit import audit
+from pocketbert.audits.result import AuditResult, ChangeResult, WorstPair
+from pocketbert.audits.suites import Item, Suite, Swap
 
 __all__ = ["AuditResult", "ChangeResult", "Item", "Suite", "Swap", "WorstPair", "audit"]

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from pocketbert.audit.audit import Answers, Measured, make_suite, number_names, number_words
-from pocketbert.audit.intervals import half_width, one_sided_p_value
-from pocketbert.audit.measures import MARGIN, change_noise, permutation_p_value
-from pocketbert.audit.predictors import as_predictors
-from pocketbert.audit.result import BeforeAfter
-from pocketbert.audit.wording import p_value
+from pocketbert.audits.audit import Answers, Measured, make_suite, number_names, number_words
+from pocketbert.audits.intervals import half_width, one_sided_p_value
+from pocketbert.audits.measures import MARGIN, change_noise, permutation_p_value
+from pocketbert.audits.predictors import as_predictors
+from pocketbert.audits.result import BeforeAfter
+from pocketbert.audits.wording import p_value
 from pocketbert.errors import UserError
 from pocketbert.statistics import LEVEL, holm
 from pocketbert.statistics.variance import Noise

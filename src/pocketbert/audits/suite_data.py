@@ -7,8 +7,8 @@ single texts should not care.
 import re
 from pathlib import Path
 
-from pocketbert.audit.suite_files import made_suite
-from pocketbert.audit.suites import Item, Suite, Texts
+from pocketbert.audits.suite_files import made_suite
+from pocketbert.audits.suites import Item, Suite, Texts
 from pocketbert.errors import UserError
 from pocketbert.tasks.registry import data_folders
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from pocketbert.audit.suite_files import made_suite
-from pocketbert.audit.suites import Item, Suite, Texts
+from pocketbert.audits.suite_files import made_suite
+from pocketbert.audits.suites import Item, Suite, Texts
 from pocketbert.counterfactuals.swaps import GROUPS
 from pocketbert.counterfactuals.variants import gender_variants
 from pocketbert.errors import UserError

@@ -7,7 +7,7 @@ without it. Rows without a template are a template each: their id.
 import itertools
 from pathlib import Path
 
-from pocketbert.audit.suites import OTHER, Item, Suite, Swap, Texts
+from pocketbert.audits.suites import OTHER, Item, Suite, Swap, Texts
 from pocketbert.errors import UserError, quote
 from pocketbert.files import RowWriter, new_output
 from pocketbert.tasks import read_rows
