@@ -21,9 +21,9 @@ import numpy as np
 from scipy import optimize, special
 
 from benchmarks.report import align
-from pocketbert.study import statistics
-from pocketbert.study.statistics import variance
-from pocketbert.study.statistics.estimate import score_interval
+from pocketbert import statistics
+from pocketbert.statistics import variance
+from pocketbert.statistics.estimate import score_interval
 
 PARTS = ("split", "folds")
 MARKS = {

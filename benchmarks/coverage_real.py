@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.coverage import write_section
-from pocketbert import metrics
-from pocketbert.study import statistics
-from pocketbert.study.statistics import Outcomes
+from pocketbert import metrics, statistics
+from pocketbert.statistics import Outcomes
 
 START, END = "<!-- coverage-real:start -->", "<!-- coverage-real:end -->"
 LEAST, MOST = 0.92, 0.98  # coverage that is wanted; a cell fails if its Monte Carlo interval excludes all of it

@@ -19,8 +19,8 @@ import numpy as np
 
 from benchmarks.coverage import write_section
 from benchmarks.coverage_real import AGAIN, Study, read_study, true_scores
-from pocketbert.study.statistics import LEVEL
-from pocketbert.study.statistics.variance import critical_value, sums_by_group, variance_of_mean
+from pocketbert.statistics import LEVEL
+from pocketbert.statistics.variance import critical_value, sums_by_group, variance_of_mean
 
 START, END = "<!-- fold-rules:start -->", "<!-- fold-rules:end -->"
 FOLDS, FAMILY = 5, 5

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-from pocketbert import load_task
-from pocketbert.study import Study, statistics
+from pocketbert import load_task, statistics
+from pocketbert.statistics.variance import LEVEL, critical_value
+from pocketbert.study import Study
 from pocketbert.study.learning_curves import _replicates
 from pocketbert.study.plan import SHARES
 from pocketbert.study.scored import read_row
-from pocketbert.study.statistics.variance import LEVEL, critical_value
 from pocketbert.study.store import Store
 
 MOST_ROWS = 6_000

@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.report import align
 from pocketbert.runs import load_run
-from pocketbert.study.statistics import Outcomes, compare, estimate
+from pocketbert.statistics import Outcomes, compare, estimate
 from pocketbert.study.store import read_predictions
 from pocketbert.training.settings import usable_cores
 

@@ -17,6 +17,7 @@ _WHERE = {
     "Tokenizer": "pocketbert.tokenizer",
     "UserError": "pocketbert.errors",
     "PretrainingSettings": "pocketbert.pretraining",
+    "audit": "pocketbert.audits",
     "check_task": "pocketbert.tasks",
     "encode": "pocketbert.embed",
     "evaluate_run": "pocketbert.evaluate",

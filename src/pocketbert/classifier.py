@@ -58,6 +58,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         patience: stop after so many epochs that did not improve; 0: never.
         keep: which epoch's weights: "best" (the highest dev score) or "last"; None: the method's own.
         device, precision, threads: the machine; None: derived.
+        augment: "pronouns,names": also train on the other side of each swap.
         group_by_length, only_cls: speed; results do not depend on the second.
 
     `options` can be searched like the rest: `set_params(options__vocabulary_size=5_000)`. Randomness comes from `seed`
@@ -95,6 +96,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         threads: int | None = None,
         group_by_length: bool = True,
         only_cls: bool = True,
+        augment: str | None = None,
         options: Mapping[str, Any] | None = None,
         progress: bool | None = None,
     ) -> None:
@@ -105,6 +107,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self.class_weights, self.patience, self.keep = class_weights, patience, keep
         self.seed, self.device, self.precision, self.threads = seed, device, precision, threads
         self.group_by_length, self.only_cls = group_by_length, only_cls
+        self.augment = augment
 
     def fit(self, X: Any, y: Any, dev: tuple[Any, Any] | None = None) -> "Classifier":
         """Learn from texts, or (text, text) pairs, and their labels.

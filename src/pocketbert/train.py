@@ -30,6 +30,7 @@ from pocketbert.run_files import FORMAT, PREDICTIONS, SEEN, probability_columns,
 from pocketbert.runs import SERIOUS, Run, load_run, load_start
 from pocketbert.start import Start, weights_fingerprint
 from pocketbert.tasks import Check, Task, check_task
+from pocketbert.tasks.augment import augmented
 from pocketbert.training.job import Fitted, Job, JobTask, Predictions, Trained
 from pocketbert.training.loop import Report, trained_seeds
 from pocketbert.training.machine import computing, forget_peak_memory, peak_memory
@@ -187,7 +188,8 @@ def plan_run(
         dev = None
     if dev is None and resolved.choices > 1 and not without_dev:
         raise UserError(f"{task.name} has no labelled dev split to choose an epoch or a rate on; use one of each")
-    job = Job((JobTask(task.name, task.labels, train, dev),), resolved, start)
+    learnt = augmented(train, getattr(resolved, "augment", None))
+    job = Job((JobTask(task.name, task.labels, learnt, dev),), resolved, start)
     prepared = kind.prepare(job)
     weights = None if prepared is None else weights_fingerprint(prepared[0])
     metadata = {

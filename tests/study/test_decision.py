@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pocketbert.study import statistics as s
+from pocketbert import statistics as s
 
 quick = settings(max_examples=40, deadline=None, derandomize=True)
 

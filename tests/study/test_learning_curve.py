@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from pocketbert.report.document import read_document
+from pocketbert.statistics import follows_power_law, forecast
+from pocketbert.statistics.learning_curve import MODEL_ERROR, power_law
 from pocketbert.study import Study
 from pocketbert.study.plan import SHARES
-from pocketbert.study.statistics import follows_power_law, forecast
-from pocketbert.study.statistics.learning_curve import MODEL_ERROR, power_law
 
 SIZES = np.array([100, 200, 400, 800])
 

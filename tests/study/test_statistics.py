@@ -17,10 +17,10 @@ from scipy import stats
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
 from pocketbert import metrics
-from pocketbert.study import statistics as s
-from pocketbert.study.statistics import correction, variance
-from pocketbert.study.statistics.estimate import score_interval
-from pocketbert.study.statistics.outcomes import influence_values
+from pocketbert import statistics as s
+from pocketbert.statistics import correction, variance
+from pocketbert.statistics.estimate import score_interval
+from pocketbert.statistics.outcomes import influence_values
 
 sys.path.insert(0, str(REPOSITORY))  # benchmarks are no part of the package
 coverage = importlib.import_module("benchmarks.coverage")

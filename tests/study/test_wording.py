@@ -5,7 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from pocketbert.study import statistics, wording
+from pocketbert import statistics
+from pocketbert.study import wording
 
 
 def comparison_of(effect, half, p_value, **more):

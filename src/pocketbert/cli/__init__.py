@@ -8,6 +8,7 @@ import sys
 import traceback
 
 from pocketbert.cli import (  # noqa: F401 - each of these adds its commands to `app`
+    audit,
     bench,
     check,
     encode,

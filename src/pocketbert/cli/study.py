@@ -56,6 +56,10 @@ def study(
     margin: Annotated[
         float | None, typer.Option(help="Points that a cheaper row may be worse and still be recommended. Default: 1.")
     ] = None,
+    audit: Annotated[
+        bool | None,
+        typer.Option("--audit/--no-audit", help="Ask the recommended row about pronouns and names. Default."),
+    ] = None,
     preset: Annotated[str | None, typer.Option(help="A published table, theirs beside ours: utah, minbert.")] = None,
     config: Annotated[Path | None, typer.Option(help="A study.toml; what is given here overrides it.")] = None,
     rows: Annotated[int | None, typer.Option(help="At most so many texts of each split: a quick look.")] = None,
@@ -96,6 +100,7 @@ def study(
         "curves": _listed(curves, "--curves"),
         "metric": metric,
         "margin": None if margin is None else margin / 100,
+        "audit": audit,
         "preset": preset,
         "rows": rows,
         "out": out,
@@ -266,6 +271,8 @@ def _show(study: "Study", as_json: bool, *, known: bool) -> None:
         print_json(document.to_dict())
     elif not known:
         _show_results(document)
+    for one in document.audits if not as_json else ():
+        print(f"  Audit of {one.row}, {one.suite}: {' '.join(one.summary)}")
     for failure in document.failures:
         say(f"failed: {failure.run}: {failure.reason}")
     for task in document.tasks:

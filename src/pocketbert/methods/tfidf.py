@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from pocketbert.counterfactuals.variants import parse_augmentations
 from pocketbert.errors import UserError
 from pocketbert.methods.base import BEGIN, Method, Workload, register
 from pocketbert.training.job import Fitted, Job, Predictions, Saved, Trained
-from pocketbert.training.settings import Settings, option
+from pocketbert.training.settings import AUGMENT, Settings, option
 from pocketbert.values import held
 
 if TYPE_CHECKING:
@@ -23,6 +24,12 @@ FILE = "tfidf.safetensors"
 @dataclass(frozen=True)
 class TfidfSettings(Settings):
     class_weights: bool = option(False, "Weigh each class by the inverse of its share.")
+    augment: str | None = option(None, AUGMENT)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.augment is not None:
+            parse_augmentations(self.augment)
 
 
 class WordWeights(Fitted):

@@ -80,21 +80,26 @@ def _dot(number: int, row: RowResults, place: Scale, top: float) -> Markup:
 
 
 def strip(pair: ComparisonResult, span: tuple[float, float]) -> Markup:
-    """One comparison as an interval beside the line of no difference; an arrow where it goes on outside the drawing."""
+    """One comparison of rows, drawn."""
+    return interval_strip(pair.effect, pair.low, pair.high, span, clear=pair.significant)
+
+
+def interval_strip(effect: float, low: float, high: float, span: tuple[float, float], *, clear: bool) -> Markup:
+    """An effect as an interval beside the line of none; an arrow where it goes on outside the drawing."""
     place = Scale(*span, 0.05, 0.95)
-    zero, low, high = (across(place(end)) for end in (0, pair.low, pair.high))
-    clear = " clear" if pair.significant else ""
+    zero, left, right = (across(place(end)) for end in (0, low, high))
+    kind = " clear" if clear else ""
     parts = [
         tag("line", class_="zero", x1=zero, x2=zero, y1=0, y2=22),
-        tag("line", class_=f"interval{clear}", x1=low, x2=high, y1=11, y2=11),
+        tag("line", class_=f"interval{kind}", x1=left, x2=right, y1=11, y2=11),
     ]
-    if pair.effect > span[1]:
+    if effect > span[1]:
         parts.append(tag("text", "▸", class_="arrow", x="100%", y=16, text_anchor="end"))
-    elif pair.effect < span[0]:
+    elif effect < span[0]:
         parts.append(tag("text", "◂", class_="arrow", x=0, y=16))
     else:
-        parts.append(tag("circle", class_=f"mean{clear}", cx=across(place(pair.effect)), cy=11, r=4))
-    told = f"{points(pair.effect)} points, from {points(pair.low)} to {points(pair.high)}"
+        parts.append(tag("circle", class_=f"mean{kind}", cx=across(place(effect)), cy=11, r=4))
+    told = f"{points(effect)} points, from {points(low)} to {points(high)}"
     return tag("svg", *parts, class_="chart strip", width="100%", height=22, role="img", aria_label=told)
 
 

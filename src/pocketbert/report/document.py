@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
+from pocketbert.audits.result import AuditResult, BeforeAfter
 from pocketbert.errors import UserError, quote
 from pocketbert.files import write_json
 from pocketbert.values import FORMAT, Count, read_object
@@ -341,6 +342,8 @@ class Document:
     learning_curves: tuple[LearningCurve, ...] = ()
     advice: tuple[str, ...] = ()  # what to do next
     estimated_seconds: float | None = None  # until the verdict, where it was planned for some minutes
+    audits: tuple[AuditResult, ...] = ()  # of each task's recommended row, with small suites
+    augmented: tuple[BeforeAfter, ...] = ()  # rows that were also trained on both sides of each swap
     elapsed: float | None = None  # what it took: None where a study went on after a stop
     format: int = FORMAT
 
@@ -355,6 +358,8 @@ class Document:
                 self.recommended,
                 self.suspects,
                 self.learning_curves,
+                self.audits,
+                self.augmented,
             )
             for one in some
         }:

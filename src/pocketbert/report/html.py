@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from pocketbert.files import write_text
 from pocketbert.report import sections, wording
+from pocketbert.report.audits import audits
 from pocketbert.report.document import Document
 from pocketbert.report.page import packaged, page
 
@@ -19,6 +20,8 @@ TITLES = {
     "learning": "Training curves",
     "confusions": "What is taken for what",
     "calibrations": "Can its certainty be trusted?",
+    "audits": "Does it treat people alike?",
+    "augmented": "Before and after training on both sides",
     "mistakes": "The most certain mistakes",
     "suspects": "Labels that look wrong",
     "costs": "What it cost",
@@ -52,6 +55,8 @@ def render(document: Document) -> str:
         "learning": list(sections.learning(groups)),
         "confusions": list(sections.confusions(groups)),
         "calibrations": list(sections.calibrations(groups)),
+        "audits": list(audits(document)),
+        "augmented": document.augmented,
         "mistakes": sections.mistakes(document),
         "suspects": document.suspects,
         "costs": list(sections.costs(groups)),

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pocketbert import statistics
 from pocketbert.methods import DataSize, Method, baselines
 from pocketbert.report.document import ComparisonResult, LearningCurve, Recommended, RowResults, TaskSummary
-from pocketbert.study import statistics
 from pocketbert.study.learning_curves import LITTLE, best_curve
 from pocketbert.study.wording import effect_in_words, points
 from pocketbert.tasks import Split, Task

@@ -65,6 +65,18 @@ def best_on_dev(scored: ScoredRow) -> str:
     return f"runs/{scored.runs[int(np.argmax(on_dev))].folder}"
 
 
+def audited_runs(folder: Path) -> list[Run]:
+    """The trainings to audit together: of a study, those of its recommended row; else the folder's own run."""
+    if not (folder / "study.json").is_file():
+        return [load_run(folder)]
+    document = read_document(folder / "study.json")
+    if len(document.recommended) != 1:
+        which = "no row yet; give its command again" if not document.recommended else "a row for each of its tasks"
+        raise UserError(f"{folder}: the study recommends {which}; name the runs to audit: {folder / 'runs'}/…")
+    row = document.row(document.recommended[0].task, document.recommended[0].row)
+    return [load_run(folder / "runs" / name) for name in (row.folders if row is not None else ())]
+
+
 def recommended_run(folder: Path) -> Run:
     """The run to use: the folder's own, or what the study in it recommends."""
     if not (folder / "study.json").is_file():

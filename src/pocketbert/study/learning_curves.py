@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pocketbert import statistics
 from pocketbert.report.document import CurvePoint, LearningCurve, Score
-from pocketbert.study import statistics
 from pocketbert.study.plan import SHARES, Plan
 from pocketbert.study.scored import ScoredRow, read_row
 from pocketbert.study.store import Store

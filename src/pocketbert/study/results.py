@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pocketbert import __version__, metrics
+from pocketbert import __version__, metrics, statistics
 from pocketbert.methods import get_method
 from pocketbert.report.document import (
     Bin,
@@ -30,7 +30,6 @@ from pocketbert.report.document import (
     Suspect,
     TaskSummary,
 )
-from pocketbert.study import statistics
 from pocketbert.study.advice import advice
 from pocketbert.study.learning_curves import learning_curve
 from pocketbert.study.plan import Plan, PlannedRun

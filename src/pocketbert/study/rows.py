@@ -15,6 +15,9 @@ Repeats = Annotated[int, Between(1, 99)]
 Counts = int | Mapping[str, int]  # for all rows, or by row or method; "" is every other
 
 
+AUGMENTED = " augmented"  # how the twin of a row is called that trains on both sides of each swap
+
+
 @dataclass(frozen=True)
 class Row:
     """One line of a study's table: a method, a model where it needs one, a task; over seeds."""
@@ -86,9 +89,10 @@ def choose_rows(
     pairs = _pairs(list(dict.fromkeys(models)) if models else None, neural, notes)
     refuse_unread(settings, [*always, *(method for method, _ in pairs)])
     rows = [
-        Row(task, method, model, _read_by(method, settings))
+        row
         for task in tasks
         for method, model in [*((name, None) for name in always), *pairs]
+        for row in _twins(Row(task, method, model, _read_by(method, settings)))
     ]
     _refuse_unknown(rows, [*_named(seeds), *_named(repeats), *curves])
     return [
@@ -100,6 +104,14 @@ def choose_rows(
         )
         for row in rows
     ], notes
+
+
+def _twins(row: Row) -> list[Row]:
+    """Of a row that trains on both sides of each swap, also the one that does not: before and after, in one table."""
+    if "augment" not in row.settings:
+        return [row]
+    before = replace(row, settings={name: value for name, value in row.settings.items() if name != "augment"})
+    return [before, replace(row, name=f"{row.name}{AUGMENTED}")]
 
 
 def _count(counts: Counts, row: Row) -> int | None:

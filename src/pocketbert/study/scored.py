@@ -12,9 +12,9 @@ import numpy as np
 
 from pocketbert import metrics
 from pocketbert.methods import get_method
+from pocketbert.statistics import Outcomes, collapsed
 from pocketbert.study.plan import Plan, PlannedRun
 from pocketbert.study.rows import Row
-from pocketbert.study.statistics import Outcomes, collapsed
 from pocketbert.study.store import Store
 from pocketbert.tasks import Split
 

@@ -17,7 +17,9 @@ from pocketbert.manifest import CHECKPOINT
 from pocketbert.methods import get_method
 from pocketbert.paths import require_regular_file
 from pocketbert.report import Document, write_document, write_report
+from pocketbert.statistics import METRICS
 from pocketbert.study import tables
+from pocketbert.study.audits import StudyAudits, audit_study
 from pocketbert.study.budget import Budget, Minutes, make_budget, read_budget, what_is_asked, write_budget
 from pocketbert.study.final import best_on_dev, final_plan, final_run, final_store
 from pocketbert.study.plan import FoldCount, Plan, PlannedRun, make_plan
@@ -26,7 +28,6 @@ from pocketbert.study.presets import Preset, get_preset
 from pocketbert.study.progress import study_progress
 from pocketbert.study.results import Results
 from pocketbert.study.rows import Counts, Repeats, Row, Seeds, choose_rows, refuse_unread, refuse_wrong
-from pocketbert.study.statistics import METRICS
 from pocketbert.study.store import Store
 from pocketbert.study.timing import measure, unknown, with_timings
 from pocketbert.tasks import Task, load_task
@@ -62,6 +63,7 @@ class Study:
         curves: rows or methods that also train on an eighth, a quarter and a half of the rows.
         metric: the score that decides: accuracy, macro_f1 or mcc.
         margin: by how much (a share) a cheaper row may be worse than the best, and still be recommended.
+        audit: ask each recommended row what it does when only a pronoun or a name changes (seconds).
         settings: what every run is told whose method reads it, by name; what is left open the method derives.
         rows: at most so many texts of each split, drawn once: for a quick look.
         table: rows of one's own (`Row`), instead of models x methods.
@@ -88,6 +90,7 @@ class Study:
         curves: Sequence[str] = (),
         metric: str = "accuracy",
         margin: float = MARGIN,
+        audit: bool = True,
         hub: bool = False,
         name: str | None = None,
         out: str | os.PathLike[str] | None = None,
@@ -105,6 +108,7 @@ class Study:
             raise UserError(f"minutes decide how often rows are trained; leave {told} out, or minutes")
         self.metric = held(metric, Metric, "metric")
         self.margin = held(margin, Margin, "margin")
+        self.audit = held(audit, bool, "audit")
         for what, names in (("models", models), ("methods", methods)):
             held(names, tuple[str, ...] | None, what)
         for what, text in (("preset", preset), ("name", name)):
@@ -210,7 +214,8 @@ class Study:
             if decided is not None:
                 decided(self.results)
             final = self._final(plan, results, store, watch)
-            self._finish(results, store, failures, workers, final)
+            audits = audit_study(results, store) if self.audit else None
+            self._finish(results, store, failures, workers, final, audits)
         return self
 
     def _final(self, plan: Plan, results: Results, store: Store, watch: Watch) -> dict[str, str]:
@@ -245,6 +250,7 @@ class Study:
         failures: list[tuple[PlannedRun, str]],
         workers: Any,
         final: dict[str, str],
+        audits: StudyAudits | None = None,
     ) -> None:
         document = results.document(
             failures,
@@ -256,6 +262,8 @@ class Study:
             estimated_seconds=None if self.budget is None else self.budget.seconds,
             elapsed=self._elapsed,
         )
+        if audits is not None:
+            document = audits.into(document)
         if self.preset is not None:
             document = self.preset.complete(document, results.plan, store, self.folder)
         suspects = [one for task in results.plan.tasks for one in results.suspect_rows(task)]
@@ -346,6 +354,7 @@ KEYS: dict[str, Any] = {
     "curves": tuple[str, ...],
     "metric": Metric,
     "margin": Margin,
+    "audit": bool,
     "rows": Rows,
     "preset": str,
     "hub": bool,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pocketbert.report.document import ComparisonResult, RowResults, Score
 from pocketbert.report.wording import interval, listing, percent
-from pocketbert.study.statistics import Recommendation
+from pocketbert.statistics import Recommendation
 from pocketbert.study.wording import effect_in_words, missed_in_words, points
 
 NAMES = {"accuracy": "accuracy", "macro_f1": "macro-F1", "mcc": "Matthews correlation"}

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from pocketbert.study.statistics import LEVEL, Comparison
+from pocketbert.statistics import LEVEL, Comparison
 
 TOO_SMALL = 0.25  # a study that could have missed so much tells nothing
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Any, TypeVar
 
 from pocketbert.config import HEADS
+from pocketbert.counterfactuals.variants import parse_augmentations
 from pocketbert.errors import UserError
 from pocketbert.values import Between, Entries, OneOf, field_names, hold_fields, known_keys, shown
 
@@ -43,6 +44,9 @@ def option(default: Any, help: str, *, flag: str | None = None, absent: Any = da
     """
     metadata = {"help": help, "flag": flag, "absent": default if absent is dataclasses.MISSING else absent}
     return dataclasses.field(default=default, metadata=metadata)
+
+
+AUGMENT = "Also train on the other side of each swap: pronouns, names, comma-separated."
 
 
 @dataclass(frozen=True)
@@ -117,6 +121,7 @@ class TrainingSettings(Settings):
         "Which epoch's weights: best (the highest dev score) or last. Default: the method's own.",
         absent="best",
     )
+    augment: str | None = option(None, AUGMENT)
     device: str = option("cpu", "cpu, or cuda (untested).")
     precision: Annotated[str, OneOf(PRECISIONS)] | None = option(
         None, "Of the products in training: float32 or bfloat16; default: what pays here."
@@ -127,6 +132,8 @@ class TrainingSettings(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         known_device(self.device)
+        if self.augment is not None:
+            parse_augmentations(self.augment)
 
     @property
     def choices(self) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pocketbert.study.statistics.variance import LEVEL, critical_value
+from pocketbert.statistics.variance import LEVEL, critical_value
 
 MODEL_ERROR = 0.75  # of a forecast gain: errors fall as a power only about (python -m benchmarks.forecasts)
 

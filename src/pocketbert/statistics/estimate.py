@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pocketbert import metrics
-from pocketbert.study.statistics.outcomes import Outcomes, influence_values
-from pocketbert.study.statistics.variance import (
+from pocketbert.statistics.outcomes import Outcomes, influence_values
+from pocketbert.statistics.variance import (
     EXTRA,
     LEVEL,
     VarianceComponent,

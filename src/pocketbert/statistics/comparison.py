@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import stats
 
-from pocketbert.study.statistics.correction import holm, shaffer
-from pocketbert.study.statistics.estimate import counts_training_noise, finite
-from pocketbert.study.statistics.outcomes import Outcomes, influence_values
-from pocketbert.study.statistics.variance import (
+from pocketbert.statistics.correction import holm, shaffer
+from pocketbert.statistics.estimate import counts_training_noise, finite
+from pocketbert.statistics.outcomes import Outcomes, influence_values
+from pocketbert.statistics.variance import (
     LEVEL,
     Noise,
     VarianceComponent,

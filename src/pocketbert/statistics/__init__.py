@@ -5,9 +5,9 @@ All are estimated from the same table of predictions (`Outcomes`), and all widen
 explains every formula and shows how often each keeps its word, on real data and on made-up data.
 """
 
-from pocketbert.study.statistics.comparison import Comparison, compare, compare_all, equivalence, mcnemar
-from pocketbert.study.statistics.correction import holm, shaffer
-from pocketbert.study.statistics.decision import (
+from pocketbert.statistics.comparison import Comparison, compare, compare_all, equivalence, mcnemar
+from pocketbert.statistics.correction import holm, shaffer
+from pocketbert.statistics.decision import (
     Recommendation,
     collapsed,
     highest_score,
@@ -15,10 +15,10 @@ from pocketbert.study.statistics.decision import (
     non_inferiority,
     recommend,
 )
-from pocketbert.study.statistics.estimate import Estimate, estimate
-from pocketbert.study.statistics.learning_curve import Forecast, follows_power_law, forecast
-from pocketbert.study.statistics.outcomes import METRICS, Outcomes, influence_values
-from pocketbert.study.statistics.variance import LEVEL, POWER
+from pocketbert.statistics.estimate import Estimate, estimate
+from pocketbert.statistics.learning_curve import Forecast, follows_power_law, forecast
+from pocketbert.statistics.outcomes import METRICS, Outcomes, influence_values
+from pocketbert.statistics.variance import LEVEL, POWER
 
 __all__ = [
     "LEVEL",

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pocketbert.study.statistics.comparison import compare
-from pocketbert.study.statistics.correction import step_down
-from pocketbert.study.statistics.outcomes import Outcomes, influence_values
-from pocketbert.study.statistics.variance import LEVEL, one_sided_p_value
+from pocketbert.statistics.comparison import compare
+from pocketbert.statistics.correction import step_down
+from pocketbert.statistics.outcomes import Outcomes, influence_values
+from pocketbert.statistics.variance import LEVEL, one_sided_p_value
 
 PARTS = 5  # of a fixed test split, where a choice is scored on rows that did not make it
 AT_MAJORITY = 0.02  # a dev accuracy no further above the majority's share has learnt nothing
