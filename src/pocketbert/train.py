@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from pocketbert.manifest import CHECKPOINT, MANIFEST, METRICS, SETTINGS, write_m
 from pocketbert.methods import DataSize, get_method
 from pocketbert.metrics import measure
 from pocketbert.run_files import FORMAT, PREDICTIONS, SEEN, probability_columns, read_metadata, saved_settings
-from pocketbert.runs import SERIOUS, Run, load_run, load_start
+from pocketbert.runs import SERIOUS, Run, load_run, load_start, with_adapters
 from pocketbert.start import Start, weights_fingerprint
 from pocketbert.tasks import Check, Task, check_task
 from pocketbert.training.job import Fitted, Job, JobTask, Predictions, Trained
@@ -46,6 +46,7 @@ def train_run(
     *,
     model: str | None = None,
     start: Start | None = None,
+    adapters: Mapping[str, Run] | None = None,
     settings: Told | None = None,
     report: Report | None = None,
     say: Callable[[str], None] | None = None,
@@ -58,12 +59,22 @@ def train_run(
     Args:
         model: a model's name or folder, or the folder of a run to start from; default: the method's usual one.
         start: the same, loaded before.
+        adapters: runs on the same model whose adapters are fused, by name, for a method that does so.
         settings: what the method is told, by name; what is left out it derives.
         check: what `check_task` found, where it was asked before.
         allow_overlap: score texts that the start has learnt from, all the same.
         wait: seconds to let another writer end.
     """
-    plan = plan_run(task, method, model=model, start=start, settings=settings, check=check, allow_overlap=allow_overlap)
+    plan = plan_run(
+        task,
+        method,
+        model=model,
+        start=start,
+        adapters=adapters,
+        settings=settings,
+        check=check,
+        allow_overlap=allow_overlap,
+    )
     for warning in plan.check.warnings if say else ():
         say(f"warning: {warning}")  # type: ignore[misc]
     folder = Path(folder)
@@ -138,7 +149,11 @@ class RunPlan:
     def of_seed(self, seed: int, folder: Path) -> dict[str, Any]:
         """The settings.json of one seed's run."""
         settings = {**self.metadata["settings"], "seed": seed}
-        return {**self.metadata, "settings": settings, "from": _beside(self.job.start, folder)}
+        start = self.job.start
+        fused = {} if start is None else start.adapters
+        adapters = {name: {"run": _beside(one["run"], folder), "sha256": one["sha256"]} for name, one in fused.items()}
+        before = None if start is None or start.run is None else _beside(start.run, folder)
+        return {**self.metadata, "settings": settings, "from": before, **({"adapters": adapters} if adapters else {})}
 
 
 def resolve_run(
@@ -160,6 +175,7 @@ def plan_run(
     *,
     model: str | None = None,
     start: Start | None = None,
+    adapters: Mapping[str, Run] | None = None,
     settings: Told | None = None,
     check: Check | None = None,
     allow_overlap: bool = False,
@@ -173,6 +189,11 @@ def plan_run(
     """
     kind = get_method(method)
     start, resolved = resolve_run(task, method, model, settings, start)
+    if adapters and (kind.fuses is None or start is None):
+        raise UserError(f"method '{method}' takes no adapters of other runs; leave them out")
+    if adapters and start is not None:
+        start = with_adapters(start, adapters)
+        _refuse_clashing_labels(task, start)
     if check is None:
         check = check_for_run(task, method, start, resolved)
     train = task.split("train")
@@ -209,6 +230,16 @@ def plan_run(
     return RunPlan(task, method, metadata, replace(job, prepared=prepared, fingerprint=weights), check)
 
 
+def _refuse_clashing_labels(task: Task, start: Start) -> None:
+    """An adapter that learnt this very task must have learnt it with its labels."""
+    for name, one in start.adapters.items():
+        if one["task"] == task.name and set(one["labels"]) != set(task.labels):
+            raise UserError(
+                f"adapter '{name}' learnt {task.name} with the labels {', '.join(one['labels'])}; here the task has "
+                f"{', '.join(task.labels)}"
+            )
+
+
 def check_for_run(task: Task, method: str, start: Start | None, settings: Settings) -> Check:
     """The checks, with the lengths that this run will see: a baseline reads whole texts, and cuts nothing."""
     tokenizer, max_length = get_method(method).reading(start, settings)
@@ -233,11 +264,9 @@ def _leaks(task: Task, start: Start, allow_overlap: bool) -> list[str]:
     return [f"{message}: they make the score look better than new text would"]
 
 
-def _beside(start: Start | None, folder: Path) -> str | None:
-    """Where the run is that this one starts from, as seen from its own folder: the two can be moved together."""
-    if start is None or start.run is None:
-        return None
-    return Path(os.path.relpath(start.run.resolve(), folder.resolve())).as_posix()
+def _beside(run: Path, folder: Path) -> str:
+    """Where a run is that this one is made of, as seen from its own folder: the two can be moved together."""
+    return Path(os.path.relpath(run.resolve(), folder.resolve())).as_posix()
 
 
 def _require_same_format(there: dict[str, Any], folder: Path) -> None:
@@ -312,6 +341,7 @@ def _write_results(folder: Path, plan: RunPlan, trained: Trained, elapsed: float
         "scores": scores,
         "warnings": plan.check.warnings,
         "history": [record.to_dict() for record in trained.history],
+        **({"matrices": [asdict(matrix) for matrix in trained.matrices]} if trained.matrices else {}),
         "cost": {
             "seconds": elapsed + time.perf_counter() - began,
             "training_seconds": trained.elapsed,

@@ -6,8 +6,10 @@ import pytest
 from pocketbert.checkpoints import save_model
 from pocketbert.config import Config
 from pocketbert.encoder import Encoder
+from pocketbert.methods import get_method
 from pocketbert.tasks import Split, Task
 from pocketbert.tokenizer import Tokenizer
+from pocketbert.train import train_run
 
 GOOD = ["good", "great", "fine", "lovely", "warm", "bright"]
 BAD = ["bad", "poor", "dull", "cold", "weak", "grim"]
@@ -51,6 +53,23 @@ def tokenizer(task):
 def config(tokenizer):
     # More rows than any text uses, as a real model has.
     return Config(vocabulary=len(tokenizer) + 40, width=24, layers=2, heads=3, inner=40, positions=64)
+
+
+@pytest.fixture(scope="session")
+def beside(tmp_path_factory, task):
+    """What a method wants beside a model, as arguments of train_run: adapters to fuse, trained here once per model."""
+    made = {}
+
+    def give(name: str, model: str) -> dict:
+        if get_method(name).fuses is None:
+            return {}
+        if model not in made:
+            settings = {"epochs": 2, "learning_rate": 1e-2, "max_length": 32, "threads": 1}
+            folder = tmp_path_factory.mktemp("adapter") / "run"
+            made[model] = train_run(task, get_method(name).fuses, folder, model=model, settings=settings)
+        return {"adapters": {"toy": made[model]}}
+
+    return give
 
 
 @pytest.fixture(scope="session")

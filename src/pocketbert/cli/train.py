@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,10 @@ from pocketbert.cli.output import print_json, print_table, say
 from pocketbert.cli.progress import duration, training_progress
 from pocketbert.errors import UserError
 from pocketbert.methods import DEFAULT
+from pocketbert.values import within
+
+if TYPE_CHECKING:
+    from pocketbert.runs import Run
 
 
 @app.command()
@@ -25,6 +29,10 @@ def train(
     start: Annotated[
         str | None,
         typer.Option("--from", metavar="RUN", help="A finished run, or a study, to start from, instead of a model."),
+    ] = None,
+    adapters: Annotated[
+        str | None,
+        typer.Option(metavar="NAME=RUN,…", help="fusion: finished runs on the same model whose adapters to fuse."),
     ] = None,
     method: Annotated[str, typer.Option(help="A name from `pocketbert methods`.")] = DEFAULT,
     text: Text = None,
@@ -72,6 +80,7 @@ def train(
             out,
             model=model,
             start=began,
+            adapters=_named_runs(adapters),
             settings=told,
             report=report,
             say=say,
@@ -81,6 +90,22 @@ def train(
         print_json({"folder": str(run.folder), **run.metadata, "metrics": run.metrics})
     else:
         _show(run.folder, run.metadata, run.metrics)
+
+
+def _named_runs(given: str | None) -> "dict[str, Run]":
+    """`mnli=runs/mnli,rte=runs/rte`."""
+    from pocketbert.runs import load_run
+
+    found: dict[str, Run] = {}
+    for part in [] if given is None else given.split(","):
+        name, _, folder = (piece.strip() for piece in part.partition("="))
+        if not name or not folder:
+            raise UserError(f"--adapters {given!r}: expected a name and a run's folder for each: mnli=runs/mnli")
+        if name in found:
+            raise UserError(f"--adapters {given!r}: two are called '{name}'")
+        with within(f"--adapters: '{name}'"):
+            found[name] = load_run(Path(folder).expanduser())
+    return found
 
 
 def _show(folder: Path, metadata: dict[str, Any], metrics: dict[str, Any]) -> None:

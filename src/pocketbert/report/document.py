@@ -306,6 +306,35 @@ class LearningCurve:
 
 
 @dataclass(frozen=True)
+class HeatMap:
+    """What a row's method says of itself: numbers from 0 to 1 by row and column, over trainings."""
+
+    task: str
+    row: str
+    title: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    mean: tuple[tuple[float | None, ...], ...]  # None: there is none
+    low: tuple[tuple[float | None, ...], ...]  # 95 % interval over trainings; None: one training has none
+    high: tuple[tuple[float | None, ...], ...]
+    trainings: Count
+    note: str
+
+    def __post_init__(self) -> None:
+        shape = [len(self.columns)] * len(self.rows)
+        if any([len(line) for line in values] != shape for values in (self.mean, self.low, self.high)):
+            raise UserError(f"{quote(self.title)}: not a number for each row and column")
+
+    @property
+    def lines(self) -> list[tuple[str, list[tuple[float | None, float | None, float | None]]]]:
+        """Each row's name, and (mean, low, high) by column."""
+        return [
+            (name, list(zip(self.mean[place], self.low[place], self.high[place], strict=True)))
+            for place, name in enumerate(self.rows)
+        ]
+
+
+@dataclass(frozen=True)
 class Machine:
     system: str
     processor: str
@@ -339,6 +368,7 @@ class Document:
     probes: tuple[Probe, ...] = ()
     predicted: tuple[Predicted, ...] = ()
     learning_curves: tuple[LearningCurve, ...] = ()
+    heat_maps: tuple[HeatMap, ...] = ()
     advice: tuple[str, ...] = ()  # what to do next
     estimated_seconds: float | None = None  # until the verdict, where it was planned for some minutes
     elapsed: float | None = None  # what it took: None where a study went on after a stop
@@ -355,6 +385,7 @@ class Document:
                 self.recommended,
                 self.suspects,
                 self.learning_curves,
+                self.heat_maps,
             )
             for one in some
         }:

@@ -101,6 +101,7 @@ def bank_message(runs: list[PlannedRun], plan: Plan, store: Store | None) -> dic
         "method": first.method,
         "model": first.model,
         "start": first.start,
+        "adapters": dict(first.adapters),
         "settings": (first.settings if store is None else store.settings(first)).to_dict(),
         "seeds": {run.settings.seed: run.folder for run in runs},
         "without_dev": first.without_dev,

@@ -49,6 +49,7 @@ class PlannedRun:
     estimated_seconds: float  # about how long
     start: str | None = None  # the folder of the run whose encoder it starts from
     rate_from: str | None = None  # the folder of the run that chooses its rate
+    adapters: tuple[tuple[str, str], ...] = ()  # names, and the folders of the runs whose adapters it fuses
     part: Part | None = None  # of a task that is cut into folds
     number: int = 0  # which of the row's seeds
     share: float = 1.0  # of its training rows: a point of the learning curve
@@ -58,7 +59,8 @@ class PlannedRun:
     @property
     def needs(self) -> tuple[str, ...]:
         """The folders of the runs that must be finished before it."""
-        return tuple(dict.fromkeys(folder for folder in (self.start, self.rate_from) if folder is not None))
+        fused = (folder for _, folder in self.adapters)
+        return tuple(dict.fromkeys(folder for folder in (self.start, self.rate_from, *fused) if folder is not None))
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +97,7 @@ class Plan:
     def ancestors(self, run: PlannedRun) -> list[str]:
         """The folders of all runs that it starts from, directly or not: to load the last of them may take all."""
         starts = {one.folder: one.start for one in self.runs}
-        found, folder = [], run.start
+        found, folder = [folder for _, folder in run.adapters], run.start
         while folder is not None:
             found.append(folder)
             folder = starts[folder]
@@ -155,10 +157,11 @@ class _Planner:
             raise UserError(f"row '{row.name}' needs itself: {' needs '.join(self.rows[n].name for n in self._begun)}")
         self._begun.append(number)
         before = {what: self._find(name) for what in ("start", "rate_from") if (name := getattr(row, what)) is not None}
-        for other in before.values():
+        fused = {name: self._find(other) for name, other in row.adapters.items()}
+        for other in (*before.values(), *fused.values()):
             self.plan(other)
         self._begun.pop()
-        self._make(number, row, before)
+        self._make(number, row, before, fused)
 
     def _find(self, name: str) -> int:
         """The row that is called so."""
@@ -169,8 +172,10 @@ class _Planner:
             raise UserError(f"{many} called '{name}'; there are {known}")
         return found[0]
 
-    def _make(self, number: int, row: Row, before: dict[str, int]) -> None:
+    def _make(self, number: int, row: Row, before: dict[str, int], fused: dict[str, int]) -> None:
         method, task, folds = get_method(row.method), self.tasks[row.task], self.folds.get(row.task)
+        if method.fuses is not None and not fused:
+            raise UserError(f"row '{row.name}' fuses adapters, and names none: adapters = {{name = \"a row\"}}")
         told = {**row.settings, "threads": row.settings.get("threads") or THREADS}
         start = self._start(row, method, before)
         self._starts[number] = start
@@ -194,7 +199,13 @@ class _Planner:
         for part in [None] if folds is None else folds.parts(row.repeats):
             texts = self._texts(task, part)
             for seed in range(seeds):
-                needs = {what: self._counterpart(other, part, seed).folder for what, other in before.items()}
+                needs: dict[str, Any] = {
+                    what: self._counterpart(other, part, seed).folder for what, other in before.items()
+                }
+                if fused:
+                    needs["adapters"] = tuple(
+                        (name, self._counterpart(other, part, seed).folder) for name, other in fused.items()
+                    )
                 if several and seed:
                     needs["rate_from"] = own[-seed].folder
                 cost = seconds
@@ -204,7 +215,7 @@ class _Planner:
                 key = {**identity, "texts": texts}
                 own.append(_run(number, row, key, seeded, cost, needs, part, seed, architecture))
         self.curves[number] = []
-        if row.curve and before:
+        if row.curve and (before or fused):
             raise UserError(f"row '{row.name}' starts from another row: it can have no learning curve")
         for share in SHARES if row.curve else ():
             # What a method derives from the size of the data, it derives from the share.

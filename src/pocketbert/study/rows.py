@@ -32,6 +32,7 @@ class Row:
     start: str | None = (
         None  # the name of a row ("task: name" where several have it): seed by seed, start from its runs
     )
+    adapters: dict[str, str] = field(default_factory=dict)  # name → a row: seed by seed, fuse its runs' adapters
     rate_from: str | None = None  # the name of a row: take the rate that was chosen there, by seed
     curve: bool = False  # also train on an eighth, a quarter and a half of the rows: would more data help?
 
@@ -44,6 +45,8 @@ class Row:
         if not self.name:
             parts = [self.method, *([short_name(self.model)] if self.model else [])]
             object.__setattr__(self, "name", " ".join([*parts, *([f"from {self.start}"] if self.start else [])]))
+        if self.adapters and method.fuses is None:
+            raise UserError(f"row '{self.name}': method '{self.method}' takes no adapters; leave them out")
         if self.model is not None and self.start is not None:
             raise UserError(f"row '{self.name}': model and start both say what to start from; give one of them")
 
@@ -90,6 +93,7 @@ def choose_rows(
         for task in tasks
         for method, model in [*((name, None) for name in always), *pairs]
     ]
+    rows = _with_adapters(rows, tasks, settings)
     _refuse_unknown(rows, [*_named(seeds), *_named(repeats), *curves])
     return [
         replace(
@@ -100,6 +104,20 @@ def choose_rows(
         )
         for row in rows
     ], notes
+
+
+def _with_adapters(rows: list[Row], tasks: Sequence[str], settings: Mapping[str, Any]) -> list[Row]:
+    """A row that fuses adapters is given those of all tasks; rows that train them are added where there are none."""
+    found = {(row.task, row.name): row for row in rows}
+    for place, row in list(found.items()):
+        method = get_method(row.method)
+        if method.fuses is None:
+            continue
+        members = {task: Row(task, method.fuses, row.model, _read_by(method.fuses, settings)) for task in tasks}
+        for member in members.values():
+            found.setdefault((member.task, member.name), member)
+        found[place] = replace(row, adapters={task: f"{task}: {member.name}" for task, member in members.items()})
+    return list(found.values())
 
 
 def _count(counts: Counts, row: Row) -> int | None:

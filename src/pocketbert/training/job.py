@@ -58,6 +58,17 @@ class Predictions:
     truncated: int = 0  # texts that were longer than what is read
 
 
+@dataclass(frozen=True)
+class Matrix:
+    """Numbers from 0 to 1 by row and column, shown as a heat map: what a method says of itself beside its scores."""
+
+    title: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    values: tuple[tuple[float | None, ...], ...]  # None: there is none
+    note: str = ""
+
+
 class Fitted(ABC):
     """Something that classifies, and can be written to a folder without pickle."""
 
@@ -91,6 +102,7 @@ class Trained:
     elapsed: float = 0.0
     trials: int = 1  # rates x epochs that dev chose from
     dev: Predictions | None = None  # for the dev split, where they were made on the way
+    matrices: list[Matrix] = field(default_factory=list)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,10 +17,11 @@ from pocketbert.heads import Head, make_head
 from pocketbert.tokenizer import Encoded
 from pocketbert.training.batches import count_batches, epoch_batches
 from pocketbert.training.loop import Candidate, Scores, class_weights, derived_seed
-from pocketbert.training.network import Filter, Network, module_name, read_all
+from pocketbert.training.lower import lower_states
+from pocketbert.training.network import Filter, Network, Readable, module_name, read_all
 from pocketbert.training.optimizer import BETAS, EPSILON, FlatAdamW, rate_schedule
 from pocketbert.training.settings import TrainingSettings
-from pocketbert.training.slice import VocabularySlice, take_slice
+from pocketbert.training.slice import take_slice
 
 ORDER, DROPOUT = 1, 2  # what a derived seed is for
 WORDS = "encoder.embeddings.word.weight"
@@ -32,9 +33,9 @@ class TaskTexts:
 
     name: str
     labels: int
-    train: Encoded
+    train: Readable
     targets: np.ndarray
-    dev: Encoded | None = None
+    dev: Readable | None = None
     dev_targets: np.ndarray | None = None
 
 
@@ -52,13 +53,17 @@ class NetworkLearner:
         trainable = network.chosen(trains)
         parts = network.parts()
         self.trains_encoder = any(parts[name].of != "heads" for name in trainable)
+        self.fixed = network.lowest_trained(trains) if self.trains_encoder else 0  # layers that stay as they are
         if settings.precision == "float64":
             network.double()
         self.slice = None
         if getattr(settings, "vocabulary_slice", False) and WORDS in trainable:
-            texts = [encoded for task in tasks for encoded in (task.train, task.dev) if encoded is not None]
+            texts = [encoded for task in tasks for encoded in (task.train, task.dev) if isinstance(encoded, Encoded)]
             self.slice = take_slice(network.encoder, texts)
-            self.tasks = [_sliced(task, self.slice) for task in tasks]
+            self.tasks = [_changed(task, self.slice.encoded) for task in tasks]
+        if self.fixed and getattr(settings, "cache_features", False):
+            network.begin = self.fixed
+            self.tasks = [_changed(task, lambda texts: lower_states(network, texts)) for task in tasks]
         for name, parameter in network.named_parameters():
             parameter.requires_grad_(name in trainable)
         self.trainable = [(name, p) for name, p in network.named_parameters() if name in trainable]
@@ -79,6 +84,9 @@ class NetworkLearner:
         self.network.train()
         if not self.trains_encoder:
             self.network.encoder.eval()  # a frozen encoder says the same about a text every time
+        elif self.fixed:
+            for part in (self.network.encoder.embeddings, *self.network.encoder.layers[: self.fixed]):
+                part.eval()  # and so do its lower layers, where only upper ones train
         seed_dropout(self.network, derived_seed(settings.seed, number, DROPOUT), settings.device)
         total, done = 0.0, 0
         for step, (task, rows) in enumerate(self.batches(number), start=number * self.steps):
@@ -316,5 +324,7 @@ def score(logits: np.ndarray | None, targets: np.ndarray | None) -> Scores:
     return Scores({"dev_accuracy": accuracy, "dev_loss": float(loss.mean())}, "dev_accuracy", logits)
 
 
-def _sliced(task: TaskTexts, taken: VocabularySlice) -> TaskTexts:
-    return replace(task, train=taken.encoded(task.train), dev=None if task.dev is None else taken.encoded(task.dev))
+def _changed(task: TaskTexts, change: Callable[[Encoded], Readable]) -> TaskTexts:
+    """The same task, its texts made into something else that batches are made of."""
+    train = change(task.train) if isinstance(task.train, Encoded) else task.train
+    return replace(task, train=train, dev=change(task.dev) if isinstance(task.dev, Encoded) else task.dev)
