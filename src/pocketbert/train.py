@@ -24,12 +24,12 @@ from pocketbert.files import RowWriter, new_file, new_folder, remove_leftovers, 
 from pocketbert.folders import begin, forget, require_own_or_empty, same_settings
 from pocketbert.locks import lock
 from pocketbert.manifest import CHECKPOINT, MANIFEST, METRICS, SETTINGS, write_manifest
-from pocketbert.methods import DataSize, get_method
+from pocketbert.methods import DataSize, Method, get_method
 from pocketbert.metrics import measure
 from pocketbert.run_files import FORMAT, PREDICTIONS, SEEN, probability_columns, read_metadata, saved_settings
 from pocketbert.runs import SERIOUS, Run, load_run, load_start, with_adapters
 from pocketbert.start import Start, weights_fingerprint
-from pocketbert.tasks import Check, Task, check_task
+from pocketbert.tasks import Check, Split, Task, check_task
 from pocketbert.training.job import Fitted, Job, JobTask, Predictions, Trained
 from pocketbert.training.loop import Report, trained_seeds
 from pocketbert.training.machine import computing, forget_peak_memory, peak_memory
@@ -194,6 +194,7 @@ def plan_run(
     if adapters and start is not None:
         start = with_adapters(start, adapters)
         _refuse_clashing_labels(task, start)
+    _refuse_others(task, kind, allow_overlap)
     if check is None:
         check = check_for_run(task, method, start, resolved)
     train = task.split("train")
@@ -203,12 +204,15 @@ def plan_run(
         raise UserError(f"{task.name}: {check.errors[0]}")
     if start is not None:
         check = replace(check, warnings=[*check.warnings, *_leaks(task, start, allow_overlap)])
-    dev = task.splits.get("dev")
-    if dev is not None and (not dev.labelled or not len(dev)):
-        dev = None
+    dev = labelled_split(task, "dev")
     if dev is None and resolved.choices > 1 and not without_dev:
         raise UserError(f"{task.name} has no labelled dev split to choose an epoch or a rate on; use one of each")
-    job = Job((JobTask(task.name, task.labels, train, dev),), resolved, start)
+    others = (
+        JobTask(one.name, one.labels, one.train, labelled_split(one, "dev"), labelled_split(one, one.scored_name))
+        for one in task.others
+    )
+    own = JobTask(task.name, task.labels, train, dev, labelled_split(task, task.scored_name))
+    job = Job((own, *others), resolved, start)
     prepared = kind.prepare(job)
     weights = None if prepared is None else weights_fingerprint(prepared[0])
     metadata = {
@@ -218,16 +222,53 @@ def plan_run(
         "labels": list(task.labels),
         "pair": task.pair,
         "source": None if task.source is None else vars(task.source),
-        "fingerprints": {name: task.fingerprint(name) for name in task.splits},
+        "fingerprints": _fingerprints(task),
         "method": method,
         "model": None if start is None else start.model,
         "ancestry": [] if start is None else list(start.ancestry),
         "weights": weights,
         "tokenizer": None if prepared is None else prepared[1].fingerprint,
         "settings": resolved.to_dict(),
+        **({"others": {one.name: _fingerprints(one) for one in task.others}} if task.others else {}),
         **({} if fold is None else {"fold": fold}),
     }
     return RunPlan(task, method, metadata, replace(job, prepared=prepared, fingerprint=weights), check)
+
+
+def labelled_split(task: Task, name: str) -> Split | None:
+    """A split, if it has rows and real labels."""
+    split = task.splits.get(name)
+    return split if split is not None and split.labelled and len(split) else None
+
+
+def _fingerprints(task: Task) -> dict[str, str]:
+    return {name: task.fingerprint(name) for name in task.splits}
+
+
+def _refuse_others(task: Task, method: Method, allow_overlap: bool) -> None:
+    """Other tasks to learn: only for a method that does, each once, and none from what another is scored on."""
+    if task.others and not method.learns_several:
+        raise UserError(f"method '{method.name}' learns one task; leave the others out")
+    if method.learns_several and not task.others:
+        raise UserError(
+            f"{method.name} learns several tasks, and no other is named: --tasks mnli,sick (in a row: others = [...])"
+        )
+    every = (task, *task.others)
+    for one in every:
+        if [other.name for other in every].count(one.name) > 1:
+            raise UserError(f"task {one.name} is named twice; name each once")
+        if one is not task and one.split("train").labels is None:
+            raise UserError(f"{one.name}:train has no real labels: {one.train.reason}")
+        scored = one.splits.get(one.scored_name)
+        if scored is None or allow_overlap:
+            continue
+        for other in every:
+            shared = 0 if other is one else int(np.isin(other.train.hashes, scored.hashes).sum())
+            if shared:
+                raise UserError(
+                    f"{shared:,} training texts of {other.name} are in {one.name}:{one.scored_name}: its score would "
+                    f"be too good to be true. Take them out, or, to see it: --allow-overlap"
+                )
 
 
 def _refuse_clashing_labels(task: Task, start: Start) -> None:
@@ -312,7 +353,9 @@ def _write_results(folder: Path, plan: RunPlan, trained: Trained, elapsed: float
     began, task, fitted = time.perf_counter(), plan.task, trained.fitted
     with new_folder(folder / "model", overwrite=True) as part:
         fitted.save(part)
-    learnt = [task.splits[name].hashes for name in ("train", "dev") if name in task.splits]
+    learnt = [
+        one.splits[name].hashes for one in (task, *task.others) for name in ("train", "dev") if name in one.splits
+    ]
     if plan.job.start is not None:
         learnt.append(plan.job.start.seen)
     with new_file(folder / SEEN) as path:

@@ -154,7 +154,6 @@ def test_a_fusion_remembers_its_adapters_and_what_they_learnt_from(task, fused, 
     }
     assert [one["task"] for one in written["ancestry"]] == ["toy", "other"]
     assert set(runs["other"].learnt()) <= set(fused.learnt())
-    assert fused.metrics["scores"]["test"]["accuracy"] > 0.6
 
 
 def test_which_adapter_is_listened_to_where_is_a_table_of_shares(fused):

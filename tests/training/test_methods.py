@@ -22,7 +22,7 @@ from pocketbert.training.fit import make_network
 from pocketbert.training.learners import NetworkLearner, TaskTexts
 from pocketbert.training.settings import TrainingSettings
 
-from .conftest import make_task
+from .conftest import make_task, with_other
 
 METHODS = list(list_methods())
 NEURAL = [name for name in METHODS if get_method(name).needs_model]
@@ -42,7 +42,7 @@ def told(name, **changes):
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("pairs", [False, True], ids=["single", "pairs"])
 def test_every_method_trains_saves_and_comes_back_the_same(name, pairs, model, beside, tmp_path):
-    task = make_task(pairs=pairs)
+    task = with_other(make_task(pairs=pairs), name)
     given = {"model": model if name in NEURAL else None, **beside(name, model)}
     run = train_run(task, name, tmp_path / "run", settings=told(name, epochs=10), **given)
     scores = run.metrics["scores"]["test"]
@@ -65,7 +65,7 @@ def test_every_method_that_reads_texts_learns_from_them(name, task, beside, tmp_
     model = {WEIGHTS: "pocket-tiny", SHAPE: "tiny"}.get(method.starts_from)
     more = {} if model is None else {"epochs": max(method.default_steps(DataSize(10_000, 2))[0], 10), "max_length": 32}
     given = {"model": model, **beside(name, model)}
-    run = train_run(task, name, tmp_path / "run", settings={"threads": 1, **more}, **given)
+    run = train_run(with_other(task, name), name, tmp_path / "run", settings={"threads": 1, **more}, **given)
     assert run.metrics["scores"]["test"]["low"] > max(np.bincount(task.test.labels)) / 60
 
 
@@ -76,7 +76,7 @@ def test_what_trains_has_a_gradient_and_what_does_not_is_byte_identical(name, po
     method = get_method(name)
     switches = {"cache_features": False, "vocabulary_slice": False}
     settings = told(name, learning_rate=1e-2, epochs=1, pooling=pooling, head=head, **switches)
-    job = plan_run(task, name, model=model, settings=settings, **beside(name, model)).job
+    job = plan_run(with_other(task, name), name, model=model, settings=settings, **beside(name, model)).job
     encoder, tokenizer = job.prepared
     network = make_network(method, encoder, job.settings, {task.name: 2})
     before = {key: value.detach().clone() for key, value in network.named_parameters()}
@@ -122,7 +122,7 @@ def test_two_fresh_processes_write_byte_identical_predictions(name, model, besid
 PROGRAM = """
 import sys, json, time, os, signal
 sys.path.insert(0, sys.argv[1])
-from training.conftest import make_task
+from training.conftest import make_task, with_other
 from pocketbert.runs import load_run
 from pocketbert.train import train_run
 about = json.loads(sys.argv[2])
@@ -133,7 +133,7 @@ def report(now):
         os.kill(os.getpid(), signal.SIGKILL)  # in the middle of the next epoch: the checkpoint of the last one is there
 given = {"model": about["model"], "settings": about["settings"]}
 given["adapters"] = {name: load_run(folder) for name, folder in about.get("adapters", {}).items()}
-train_run(make_task(), about["method"], about["folder"], **given, report=report)
+train_run(with_other(make_task(), about["method"]), about["method"], about["folder"], **given, report=report)
 """
 
 
@@ -159,7 +159,12 @@ MOMENTS = [  # a learning rate, and the epoch after which it is killed; every on
 ]
 
 
-@pytest.mark.parametrize("method", NEURAL)
+ALIKE = ("lora", "houlsby", "fusion", "multitask")  # train as others do that are killed here
+
+
+@pytest.mark.parametrize(
+    "method", [pytest.param(name, marks=[pytest.mark.slow] if name in ALIKE else []) for name in NEURAL]
+)
 @pytest.mark.parametrize(("rate", "epoch"), MOMENTS)
 def test_killed_after_any_epoch_a_run_goes_on_to_the_same_bytes(method, rate, epoch, model, beside, tmp_path):
     done = _train_in_another_process(tmp_path / "whole", method, model, beside)

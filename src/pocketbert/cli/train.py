@@ -1,6 +1,7 @@
 """`pocketbert train`: one run, from labelled texts to a folder."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,6 +35,10 @@ def train(
         str | None,
         typer.Option(metavar="NAME=RUN,…", help="fusion: finished runs on the same model whose adapters to fuse."),
     ] = None,
+    tasks: Annotated[
+        str | None,
+        typer.Option(metavar="TASK,…", help="multitask, sequential: other tasks to learn; mnli@10000: so many rows."),
+    ] = None,
     method: Annotated[str, typer.Option(help="A name from `pocketbert methods`.")] = DEFAULT,
     text: Text = None,
     text2: Text2 = None,
@@ -52,6 +57,7 @@ def train(
     from pocketbert.methods import get_method
     from pocketbert.study.final import recommended_run
     from pocketbert.tasks import load_task
+    from pocketbert.tasks.load import load_tasks
     from pocketbert.train import train_run
     from pocketbert.training.machine import keep_freed_memory
 
@@ -69,6 +75,9 @@ def train(
         hub=hub,
         encoding=encoding,
     )
+    if tasks is not None:
+        others = load_tasks([one.strip() for one in tasks.split(",")], hub=hub)
+        task = replace(task, others=tuple(others), notes=(*task.notes, *(note for one in others for note in one.notes)))
     unfit = cannot_export(told.get("head"))
     for message in (*task.notes, *([unfit] if unfit else [])):
         say(message)

@@ -69,11 +69,15 @@ class BottleneckMethod(AddedMethod):
     after_norm: ClassVar[bool]
 
     def resolve(self, settings: Settings, start: "Start | None", size: DataSize) -> Settings:
-        assert isinstance(settings, BottleneckSettings)
         assert start is not None
-        if settings.reduction is None:
-            settings = replace(settings, reduction=max(1, min(REDUCTION, start.config.width // FEWEST_UNITS)))
-        return super().resolve(settings, start, size)
+        return super().resolve(self.with_reduction(settings, start.config.width), start, size)
+
+    def with_reduction(self, settings: Settings, width: int) -> Settings:
+        """The settings with the reduction that suits an encoder so wide, where none was told."""
+        assert isinstance(settings, BottleneckSettings)
+        if settings.reduction is not None:
+            return settings
+        return replace(settings, reduction=max(1, min(REDUCTION, width // FEWEST_UNITS)))
 
     def extend(self, encoder: "Encoder", settings: Any) -> None:
         from pocketbert.adapters import put_bottlenecks

@@ -38,6 +38,8 @@ ORDER = (
     "houlsby",
     "pfeiffer",
     "fusion",
+    "multitask",
+    "sequential",
 )
 DEFAULT = "finetune"  # when none is named
 WEIGHTS, SHAPE = "weights", "shape"  # what a method may start from
@@ -72,6 +74,7 @@ class Method(ABC):
     reads_texts: ClassVar[bool] = True  # False: a guess, to be better than; no contender
     usual: ClassVar[bool] = False  # among what a study trains where no method is named
     fuses: ClassVar[str | None] = None  # the method whose runs' adapters it puts together; None: it takes none
+    learns_several: ClassVar[bool] = False  # other tasks beside its own (Task.others)
 
     @property
     def needs_model(self) -> bool:

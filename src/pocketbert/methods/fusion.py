@@ -44,7 +44,8 @@ class FusionMethod(NetworkMethod):
             raise UserError(
                 f"{self.name} puts adapters together, and none are named. Train one per task, such as: "
                 f"pocketbert train {job.task.name} --method {self.fuses} --model {job.start.name} "
-                f"--out runs/{job.task.name}; then name them: --adapters {job.task.name}=runs/{job.task.name},other=runs/other"
+                f"--out runs/{job.task.name}; then name them: "
+                f"--adapters {job.task.name}=runs/{job.task.name},other=runs/other"
             )
         return super().prepare(job)
 

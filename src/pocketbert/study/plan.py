@@ -50,6 +50,7 @@ class PlannedRun:
     start: str | None = None  # the folder of the run whose encoder it starts from
     rate_from: str | None = None  # the folder of the run that chooses its rate
     adapters: tuple[tuple[str, str], ...] = ()  # names, and the folders of the runs whose adapters it fuses
+    others: tuple[str, ...] = ()  # tasks that it learns as well
     part: Part | None = None  # of a task that is cut into folds
     number: int = 0  # which of the row's seeds
     share: float = 1.0  # of its training rows: a point of the learning curve
@@ -83,7 +84,7 @@ class Plan:
     def task_of(self, run: PlannedRun) -> Task:
         """What this run trains and is tested on."""
         task = self.tasks[run.task] if run.part is None else self.folds[run.task].task_of(run.part)
-        return with_share(task, run.share)
+        return with_others(with_share(task, run.share), run.others, self.tasks)
 
     def jobs(self) -> list[list[PlannedRun]]:
         """What is handed to a worker in one piece, longest first. Runs that share something stay together."""
@@ -102,6 +103,11 @@ class Plan:
             found.append(folder)
             folder = starts[folder]
         return found
+
+
+def with_others(task: Task, names: Sequence[str], known: Mapping[str, Task]) -> Task:
+    """The task with others to be learnt as well."""
+    return replace(task, others=tuple(known[name] for name in names)) if names else task
 
 
 def banks(job: Sequence[PlannedRun]) -> list[list[PlannedRun]]:
@@ -188,6 +194,9 @@ class _Planner:
             _refuse_without_rate(row, settings, self.runs[before["rate_from"]][0].settings)
         identity = self._identity(row, task, method, start, settings, before)
         work = self.workload(row.task)
+        if method.learns_several:
+            identity["others"] = self._others(row)
+            work = replace(work, rows=work.rows + sum(self.workload(other).rows for other in row.others))
         seconds = method.estimated_seconds(start, settings, work)
         self.operations[number] = method.operations(start, settings, work)
         seeds = 1 if not method.seeded else row.seeds or (SEEDS if folds is None else 1)
@@ -226,6 +235,16 @@ class _Planner:
                     seeded = replace(few, seed=run.settings.seed)
                     point = _run(number, row, key, seeded, share * seconds, {}, run.part, run.number, architecture)
                     self.curves[number].append(replace(point, share=share))
+
+    def _others(self, row: Row) -> list[Any]:
+        """What a row learns beside its own task, as part of its runs' keys."""
+        if not row.others:
+            raise UserError(f"row '{row.name}' learns several tasks, and the study has one; name others")
+        for name in row.others:
+            if name not in self.tasks or name in self.folds:
+                why = "is cut into folds: give it a test split" if name in self.folds else "is no task of this study"
+                raise UserError(f"row '{row.name}' learns {name} as well, which {why}")
+        return [[name, self._texts(self.tasks[name], None)] for name in row.others]
 
     def _counterpart(self, row: int, part: Part | None, seed: int) -> PlannedRun:
         """The run of a row that a later row's run needs: of the same fold, where both have folds; a row with fewer
@@ -337,6 +356,7 @@ def _run(
         part=part,
         number=seed,
         architecture=architecture,
+        others=row.others,
     )
 
 

@@ -33,6 +33,7 @@ class Row:
         None  # the name of a row ("task: name" where several have it): seed by seed, start from its runs
     )
     adapters: dict[str, str] = field(default_factory=dict)  # name → a row: seed by seed, fuse its runs' adapters
+    others: tuple[str, ...] = ()  # tasks of the study that are learnt with this one, for a method that learns several
     rate_from: str | None = None  # the name of a row: take the rate that was chosen there, by seed
     curve: bool = False  # also train on an eighth, a quarter and a half of the rows: would more data help?
 
@@ -47,6 +48,8 @@ class Row:
             object.__setattr__(self, "name", " ".join([*parts, *([f"from {self.start}"] if self.start else [])]))
         if self.adapters and method.fuses is None:
             raise UserError(f"row '{self.name}': method '{self.method}' takes no adapters; leave them out")
+        if self.others and not method.learns_several:
+            raise UserError(f"row '{self.name}': method '{self.method}' learns one task; leave the others out")
         if self.model is not None and self.start is not None:
             raise UserError(f"row '{self.name}': model and start both say what to start from; give one of them")
 
@@ -94,6 +97,12 @@ def choose_rows(
         for method, model in [*((name, None) for name in always), *pairs]
     ]
     rows = _with_adapters(rows, tasks, settings)
+    rows = [
+        replace(row, others=tuple(task for task in tasks if task != row.task))
+        if get_method(row.method).learns_several
+        else row
+        for row in rows
+    ]
     _refuse_unknown(rows, [*_named(seeds), *_named(repeats), *curves])
     return [
         replace(

@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class JobTask:
-    """One task to learn: its labels, what is learnt from, what rate and epoch are chosen on."""
+    """One task to learn: its labels, what is learnt from, what rate and epoch are chosen on, what is scored."""
 
     name: str
     labels: tuple[str, ...]
     train: "Split"
     dev: "Split | None" = None
+    scored: "Split | None" = None  # of one that is learnt beside another: the other's run scores it, too
 
     @property
     def targets(self) -> "np.ndarray":

@@ -62,6 +62,10 @@ class Network(nn.Module):
         assert isinstance(head, Head)
         return head
 
+    def keep_head(self, task: str) -> None:
+        """Leave all heads but one behind."""
+        self.heads = nn.ModuleDict({module_name(task): self.head(task)})
+
     def forward(self, batch: Batch, task: str) -> Tensor:
         head = self.head(task)
         if head.reads_states:
