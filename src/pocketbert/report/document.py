@@ -307,7 +307,7 @@ class LearningCurve:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """What a row's method says of itself: numbers from 0 to 1 by row and column, over trainings."""
+    """What a row's method says of itself: shares or differences of shares by row and column, over trainings."""
 
     task: str
     row: str

@@ -30,13 +30,14 @@ def heat_maps(scored: ScoredRow) -> list[HeatMap]:
 
 
 def over_trainings(values: Sequence[Sequence[Sequence[float | None]]]) -> tuple[Lines, Lines, Lines]:
-    """(mean, low, high) of each cell: Student's interval over trainings, inside 0 and 1."""
+    """(mean, low, high) of each cell: Student's interval over trainings, inside 0 and 1; -1, where some are below 0."""
     array = np.array([[[math.nan if cell is None else cell for cell in line] for line in one] for one in values])
     mean, count = array.mean(axis=0), len(array)
     if count == 1:
         return _lines(mean), _lines(np.full_like(mean, math.nan)), _lines(np.full_like(mean, math.nan))
+    least = -1 if np.nanmin(array) < 0 else 0
     half = critical_value(count - 1, LEVEL / 2) * array.std(axis=0, ddof=1) / math.sqrt(count)
-    return _lines(mean), _lines(np.maximum(mean - half, 0)), _lines(np.minimum(mean + half, 1))
+    return _lines(mean), _lines(np.maximum(mean - half, least)), _lines(np.minimum(mean + half, 1))
 
 
 def _lines(array: np.ndarray) -> Lines:

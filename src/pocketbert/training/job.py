@@ -61,7 +61,7 @@ class Predictions:
 
 @dataclass(frozen=True)
 class Matrix:
-    """Numbers from 0 to 1 by row and column, shown as a heat map: what a method says of itself beside its scores."""
+    """Shares, or differences of shares, by row and column, shown as a heat map: what a method says of itself."""
 
     title: str
     rows: tuple[str, ...]
