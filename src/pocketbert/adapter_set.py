@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from torch import nn
@@ -16,6 +16,24 @@ from pocketbert.training.fit import NetworkFitted
 from pocketbert.values import within
 
 
+@dataclass(frozen=True, eq=False)
+class _Shared:
+    """The one encoder, with nothing in its slots when it was loaded."""
+
+    start: Start  # gives this very encoder, whoever asks
+    encoder: Encoder
+    fingerprint: str
+
+
+@dataclass(frozen=True, eq=False)
+class _Member:
+    """One task: its head, and what it puts into the encoder's slots."""
+
+    fitted: NetworkFitted
+    modules: dict[str, nn.Module]
+    labels: tuple[str, ...]
+
+
 class AdapterSet:
     """Runs that left their encoder as it was, over one copy of it: an adapter and a head per task.
 
@@ -27,11 +45,8 @@ class AdapterSet:
     """
 
     def __init__(self, runs: Mapping[str, Run | str | os.PathLike[str]]) -> None:
-        self._fitted: dict[str, NetworkFitted] = {}
-        self._modules: dict[str, dict[str, nn.Module]] = {}
-        self._encoder: Encoder | None = None
-        self._start: Start | None = None
-        self._fingerprint = ""
+        self._members: dict[str, _Member] = {}
+        self._shared: _Shared | None = None
         self.active: str | None = None  # whose adapter is in the encoder now
         for name, run in runs.items():
             self.add(name, run)
@@ -39,71 +54,77 @@ class AdapterSet:
     @property
     def names(self) -> list[str]:
         """The tasks that are loaded."""
-        return list(self._fitted)
+        return list(self._members)
 
     def labels(self, name: str) -> tuple[str, ...]:
-        """What a task's probabilities are of."""
-        self._require(name)
-        return self._labels[name]
+        """What the columns of a task's probabilities are."""
+        return self._member(name).labels
 
     def add(self, name: str, run: Run | str | os.PathLike[str]) -> None:
         """Load one more task. The first decides which encoder it is."""
-        run = run if isinstance(run, Run) else load_run(run)
-        if name in self._fitted:
+        if name in self._members:
             raise UserError(f"'{name}' is loaded already; remove it first, or choose another name")
         with within(f"adapter '{name}'"):
-            if self._encoder is None:
-                start = run.origin()
-                self._encoder = start.encoder().eval()
-                self._fingerprint = weights_fingerprint(self._encoder)
-                self._start = replace(start, make=lambda seed: self._encoder)  # type: ignore[arg-type,return-value]
-                self._labels: dict[str, tuple[str, ...]] = {}
-            assert self._start is not None
-            require_same_encoder(run, self._start, self._encoder, self._fingerprint)
+            run = run if isinstance(run, Run) else load_run(run)
+            if not run.method.needs_model:
+                raise UserError(f"{run.folder}: method '{run.method.name}' has no encoder")
+            shared = self._shared or _share(run)
+            require_same_encoder(run, shared.start, shared.encoder, shared.fingerprint)
             try:
-                fitted = run.fitted(self._start)
-                self._modules[name] = _only_added(fitted, run)
+                # A fusion is put together anew from its adapters' runs; all others need the encoder alone.
+                fused = bool(run.metadata.get("adapters"))
+                fitted = run.fitted(shared.start) if fused else run.fitted(start=shared.start)
+                modules = _only_added(fitted, run)
             finally:
-                self._encoder.put_added({} if self.active is None else self._modules[self.active])
+                shared.encoder.put_added({} if self.active is None else self._members[self.active].modules)
         assert isinstance(fitted, NetworkFitted)
-        fitted.network.encoder = self._encoder
-        self._fitted[name], self._labels[name] = fitted, run.labels
+        fitted.network.encoder = shared.encoder
+        shared.encoder.eval()
+        self._members[name] = _Member(fitted, modules, run.labels)
+        self._shared = shared
 
     def remove(self, name: str) -> None:
         """Forget a task; its memory is free again."""
-        self._require(name)
+        self._member(name)
         if self.active == name:
-            assert self._encoder is not None
-            self._encoder.put_added({})
+            assert self._shared is not None
+            self._shared.encoder.put_added({})
             self.active = None
-        del self._fitted[name], self._modules[name], self._labels[name]
+        del self._members[name]
 
     def use(self, name: str) -> None:
         """Put a task's adapter into the encoder."""
-        self._require(name)
+        member = self._member(name)
         if self.active != name:
-            assert self._encoder is not None
-            self._encoder.put_added(self._modules[name])
+            assert self._shared is not None
+            self._shared.encoder.put_added(member.modules)
             self.active = name
 
     def predict_proba(self, name: str, texts: Sequence[str], second_texts: Sequence[str] | None = None) -> np.ndarray:
         """(texts, labels) of one task, which is switched to first."""
         self.use(name)
         split = Split(list(texts), None if second_texts is None else list(second_texts), None)
-        return self._fitted[name].predict(split).probabilities
+        return self._member(name).fitted.predict(split).probabilities
 
-    def _require(self, name: str) -> None:
-        if name not in self._fitted:
-            raise UserError(f"no adapter '{name}' is loaded; there are: {', '.join(self._fitted) or 'none'}")
+    def _member(self, name: str) -> _Member:
+        if name not in self._members:
+            raise UserError(f"no adapter '{name}' is loaded; there are: {', '.join(self._members) or 'none'}")
+        return self._members[name]
+
+
+def _share(run: Run) -> _Shared:
+    start = run.origin()
+    encoder = start.encoder().eval()
+    encoder.put_added({})  # of a fusion, its adapters are in it
+    return _Shared(replace(start, make=lambda seed: encoder, adapters={}), encoder, weights_fingerprint(encoder))
 
 
 def _only_added(fitted: object, run: Run) -> dict[str, nn.Module]:
     """What is in the encoder's slots, if the run trained nothing else of it."""
-    network = getattr(fitted, "network", None)
-    if not isinstance(fitted, NetworkFitted) or network is None:
+    if not isinstance(fitted, NetworkFitted):
         raise UserError(f"{run.folder}: method '{run.metadata['method']}' has no encoder")
-    parts = network.parts()
-    if any(parts[part].of not in ("added", "heads") for part in network.chosen(fitted.trains)):
+    parts = fitted.network.parts()
+    if any(parts[part].of not in ("added", "heads") for part in fitted.network.chosen(fitted.trains)):
         raise UserError(
             f"{run.folder}: method '{run.metadata['method']}' changed its encoder: it can share it with none"
         )

@@ -1,4 +1,4 @@
-"""A student report on transfer: RTE from scratch, from BERT-base, and by AdapterFusion over MNLI, QNLI, SICK and RTE."""
+"""A student report on transfer: RTE from scratch, from BERT-base, by AdapterFusion over MNLI, QNLI, SICK and RTE."""
 
 from typing import Any, ClassVar
 
@@ -17,7 +17,7 @@ HEAD = "two-layer"  # theirs: a dense layer as wide as BERT before the output
 SCRATCH, TUNED, FUSED = "from scratch", "fine-tuned", "AdapterFusion"
 PARENT, ADAPTER = "fine-tuned, to start from", "adapter, to fuse"
 THEIRS = {SCRATCH: "52.83 (1.39)", TUNED: "65.82 (1.23)", FUSED: "67.15 (0.29)"}  # mean (std) of several seeds
-LINES = (  # name, method, what it is told beside epochs and head
+LINES: tuple[tuple[str, str, dict[str, Any]], ...] = (  # name, method, what it is told beside epochs and head
     (SCRATCH, "scratch", {}),
     (TUNED, "finetune", {}),
     ("fine-tuned, linear head", "finetune", {"head": "linear"}),
