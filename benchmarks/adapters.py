@@ -63,7 +63,14 @@ def our_steps(encoder: Encoder, texts: TaskTexts, threads: int) -> dict[str, tup
     steps = {}
     for name, (kind, told) in contenders.items():
         method = get_method(kind)
-        told = {"batch_size": BATCH, "epochs": 1, "threads": threads, "precision": "float32", "pooling": "pooler", **told}
+        told = {
+            "batch_size": BATCH,
+            "epochs": 1,
+            "threads": threads,
+            "precision": "float32",
+            "pooling": "pooler",
+            **told,
+        }
         settings = method.resolve(method.read(told), start, DataSize(len(texts.train), 2))
         network = make_network(method, copy.deepcopy(encoder), settings, {texts.name: texts.labels})
         learner = NetworkLearner(network, method.trains, [texts], settings, 1e-4)
@@ -148,7 +155,7 @@ def speed(options: argparse.Namespace) -> None:
     print("\n".join(align(lines)))
 
 
-# -- many in memory ------------------------------------------------------------------------------------------------------
+# -- many in memory ----------------------------------------------------------------------------------------------------
 
 
 def memory(options: argparse.Namespace) -> None:

@@ -50,7 +50,9 @@ def test_the_encoder_is_there_once_and_an_adapter_is_small(runs):
     adapters = AdapterSet({name: runs[name] for name in ("pfeiffer", "seed 1", "seed 2")})
     networks = [member.fitted.network for member in adapters._members.values()]
     assert len({id(network.encoder) for network in networks}) == 1
-    parameters = {id(p): p for network in networks for p in (*network.encoder.parameters(), *network.heads.parameters())}
+    parameters = {
+        id(p): p for network in networks for p in (*network.encoder.parameters(), *network.heads.parameters())
+    }
     for member in adapters._members.values():
         parameters.update({id(p): p for module in member.modules.values() for p in module.parameters()})
     one = runs["pfeiffer"].metrics["cost"]["model_bytes"]
@@ -95,7 +97,9 @@ def test_what_cannot_share_the_encoder_is_refused_and_changes_nothing(runs, mode
     with pytest.raises(UserError, match="'a' is loaded already"):
         adapters.add("a", runs["lora"])
     save_model(Encoder(config, seed=8), tmp_path / "model", tokenizer)
-    other = train_run(task, "pfeiffer", tmp_path / "other", model=str(tmp_path / "model"), settings=told("pfeiffer", epochs=1))
+    other = train_run(
+        task, "pfeiffer", tmp_path / "other", model=str(tmp_path / "model"), settings=told("pfeiffer", epochs=1)
+    )
     with pytest.raises(UserError, match="adapter 'o': .*was trained on other weights .*fingerprint"):
         adapters.add("o", other)
     with pytest.raises(UserError, match="no adapter 'o' is loaded; there are: a"):
