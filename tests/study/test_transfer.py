@@ -8,6 +8,7 @@ from pocketbert.errors import UserError
 from pocketbert.study import Row, Study
 from pocketbert.study.heat_maps import over_trainings
 from pocketbert.study.plan import make_plan
+from pocketbert.study.rows import choose_rows
 from pocketbert.tasks import Task
 from study.conftest import make_task
 
@@ -22,23 +23,45 @@ def other_task() -> Task:
 @pytest.fixture(scope="module")
 def done(model, tmp_path_factory):
     """Every method that needs other tasks, in one study of two tasks."""
+
+    def row(task, method, seeds, **more):
+        return Row(task, method, model, QUICK, f"{method} row", seeds=seeds, **more)
+
+    members = {"toy": "toy: pfeiffer row", "other": "other: pfeiffer row"}
     study = Study(
         [make_task(), other_task()],
-        models=[model],
-        methods=["fusion", "multitask", "sequential"],
-        seeds=2,
-        settings=QUICK,
+        table=[
+            row("toy", "fusion", 2, adapters=members),
+            row("toy", "multitask", 1, others=("other",)),
+            row("toy", "sequential", 2, others=("other",)),
+            row("toy", "pfeiffer", 1),
+            row("other", "pfeiffer", 1),
+        ],
         out=tmp_path_factory.mktemp("study") / "study",
     )
     study.run(workers=1, progress=False)
     return study
 
 
-def test_missing_adapters_are_trained_first_and_every_run_is_finished(done):
-    document = done.results
-    assert {row.name.split()[0] for row in document.rows} >= {"fusion", "pfeiffer", "multitask", "sequential"}
-    assert all(row.accuracy is not None for row in document.rows)
-    assert {(row.task, row.name.split()[0]) for row in document.rows} >= {("other", "pfeiffer"), ("toy", "pfeiffer")}
+def test_every_run_is_finished_and_fused_adapters_are_those_of_the_rows(done):
+    assert {row.name for row in done.results.rows if row.accuracy is not None} == {
+        "fusion row",
+        "multitask row",
+        "sequential row",
+        "pfeiffer row",
+    }
+    assert len(done.results.rows) == 5
+
+
+def test_where_only_methods_are_named_missing_adapters_are_trained_and_all_tasks_are_learnt():
+    rows, _ = choose_rows(["toy", "other"], ["pocket-tiny"], ["fusion", "multitask"], None, {"epochs": 3})
+    found = {(row.task, row.name): row for row in rows}
+    assert found["toy", "fusion pocket-tiny"].adapters == {
+        "toy": "toy: pfeiffer pocket-tiny",
+        "other": "other: pfeiffer pocket-tiny",
+    }
+    assert found["other", "pfeiffer pocket-tiny"].settings == {"epochs": 3}
+    assert found["other", "multitask pocket-tiny"].others == ("toy",)
 
 
 def test_the_report_has_their_heat_maps_with_intervals(done, tmp_path):
