@@ -9,6 +9,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _WHERE = {
+    "AdapterSet": "pocketbert.adapter_set",
     "Classifier": "pocketbert.classifier",
     "Config": "pocketbert.config",
     "Encoder": "pocketbert.encoder",

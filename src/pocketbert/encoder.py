@@ -7,7 +7,7 @@ its input, and the sum is normalised.
 Shapes at the end of a line: B sentences, T tokens, H width, A heads, D = H / A width of a head, F feed-forward.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -109,6 +109,14 @@ class Attention(nn.Module):
         """The stacked weight (3H, H) and bias (3H) of query, key and value; LoRA, for one, changes them here."""
         weight, bias = self.query_key_value.weight, self.query_key_value.bias
         return (weight, bias) if self.projection is None else self.projection(weight, bias)
+
+    @torch.no_grad()
+    def merge_projection(self) -> None:
+        """Put what the slot makes of weight and bias in their place, and empty it: the same function, without it."""
+        weight, bias = (part.clone() for part in self.projections())
+        self.query_key_value.weight.copy_(weight)
+        self.query_key_value.bias.copy_(bias)
+        self.projection = None
 
     def for_the_first(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """The same for the first token's query alone, without making a key and a value for every token.
@@ -221,6 +229,8 @@ class Encoder(nn.Module):
         attentions: bool = False,
         only_cls: bool = False,
         places: Tensor | None = None,
+        states: Tensor | None = None,
+        begin: int = 0,
     ) -> Encoding:
         """Encode a batch.
 
@@ -235,27 +245,69 @@ class Encoder(nn.Module):
                 and one feed-forward per sentence instead of one per token.
             places: (M) numbers from 0 to B·T: the last layer finishes these tokens (and each [CLS]) alone, and
                 last_hidden_state is (M, H). For pretraining, which asks about one token in seven.
+            states: (B, T, H) what the embeddings and the first `begin` layers gave (`lower`), where it is known.
+            begin: the number of layers that `states` has been through.
         """
         finished = None
         if places is not None:
             rows, length = input_ids.shape
             finished = torch.cat([torch.arange(rows, device=places.device) * length, places])  # (B + M)
-        x = self.embeddings(input_ids, token_type_ids)  # (B, T, H)
+        x = self.embeddings(input_ids, token_type_ids) if states is None else states  # (B, T, H)
         mask = additive_mask(attention_mask, x.dtype)
-        states, maps = [x], []
-        for number, layer in enumerate(self.layers, start=1):
+        given, maps = [x], []
+        for number, layer in enumerate(self.layers[begin:], start=begin + 1):
             last = number == len(self.layers)
             only = finished if last else None
             x, attention_map = layer(x, mask, want_map=attentions, only_first=only_cls and last, places=only)
-            states.append(x)
+            given.append(x)
             maps.append(attention_map)
         first = x[:, 0] if finished is None else x[: len(input_ids)]  # (B, H)
         return Encoding(
             last_hidden_state=x if finished is None else x[len(input_ids) :],
             pooler_output=self.pool(first),
-            hidden_states=tuple(states) if hidden_states else None,
+            hidden_states=tuple(given) if hidden_states else None,
             attentions=tuple(maps) if attentions else None,
         )
+
+    def lower(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        *,
+        layers: int,
+    ) -> Tensor:
+        """(B, T, H): what the embeddings and so many of the lowest layers make of a batch."""
+        x = self.embeddings(input_ids, token_type_ids)
+        mask = additive_mask(attention_mask, x.dtype)
+        for layer in self.layers[:layers]:
+            x, _ = layer(x, mask)
+        return x
+
+    def added(self) -> dict[str, nn.Module]:
+        """What a method put into slots, by name, from the lowest layer up: "layers.0.after_attention"."""
+        found = {}
+        for path in [f"layers.{number}{part}" for number in range(len(self.layers)) for part in ("", ".attention")]:
+            for slot in SLOTS:
+                module = getattr(self.get_submodule(path), slot, None)
+                if module is not None:
+                    found[f"{path}.{slot}"] = module
+        return found
+
+    def put_added(self, modules: Mapping[str, nn.Module]) -> None:
+        """Fill these slots, and empty all others: another method's, or another task's, modules over the same BERT."""
+        for name in self.added().keys() - modules.keys():
+            owner, _, slot = name.rpartition(".")
+            setattr(self.get_submodule(owner), slot, None)
+        for name, module in modules.items():
+            owner, _, slot = name.rpartition(".")
+            setattr(self.get_submodule(owner), slot, module)
+
+    def merge_projections(self) -> None:
+        """Compute once what `projection` slots make of the weights, put it in their place, and empty the slots."""
+        for module in list(self.modules()):
+            if isinstance(module, Attention):
+                module.merge_projection()
 
     def base_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
         """BERT's own parameters: all but those that a method put into slots."""

@@ -6,6 +6,7 @@ written as the encoder and the layers, head.safetensors, beside it; the folder's
 and so has docs/export.md.
 """
 
+import copy
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -71,6 +72,7 @@ def export_fitted(
         raise UserError(f"format {format!r} is not known; known are {', '.join(FORMATS)}")
     if not isinstance(fitted, NetworkFitted):
         raise UserError(f"{what} is no BERT: there is nothing that transformers or an ONNX runtime could open")
+    fitted = merged(fitted)
     head = fitted.network.head(fitted.task)
     if not head.linear_layers():
         raise UserError(f"{what}: {cannot_export(fitted.settings.head)}")
@@ -87,6 +89,16 @@ def export_fitted(
     with new_folder(folder, overwrite=overwrite) as part:
         opens_with = _write_transformers(fitted, labels, part)
     return Exported(Path(folder), format, opens_with)
+
+
+def merged(fitted: NetworkFitted) -> NetworkFitted:
+    """The same function, with changes of the projections (LoRA's) computed into the weights that they change."""
+    if not any(name.endswith(".projection") for name in fitted.network.encoder.added()):
+        return fitted
+    made = copy.copy(fitted)
+    made.network = copy.deepcopy(fitted.network)
+    made.network.encoder.merge_projections()
+    return made
 
 
 def cannot_export(head: str | None) -> str | None:

@@ -12,6 +12,7 @@ from pocketbert.errors import UserError
 from pocketbert.manifest import METRICS, SETTINGS
 from pocketbert.methods import get_method
 from pocketbert.tasks.task import Source
+from pocketbert.training.job import Matrix
 from pocketbert.training.settings import Settings
 from pocketbert.values import Count, Entries, Format, held, read_object, within
 
@@ -38,6 +39,13 @@ class Since2(TypedDict):
     """What format 1 has not."""
 
     ancestry: tuple[dict[str, Any], ...]
+
+
+class FusedAdapter(TypedDict):
+    """Another run whose adapter is one of those that were fused."""
+
+    run: str  # its folder, as seen from this run's
+    sha256: str  # of what it trained
 
 
 class Scored(TypedDict):
@@ -107,6 +115,7 @@ def read_metadata(folder: Path) -> dict[str, Any]:
             held(metadata, Since2, "it")
             held(metadata.get("from"), str | None, "from")
             held(metadata.get("source"), Source | None, "source")
+            held(metadata.get("adapters", {}), dict[str, FusedAdapter], "adapters")
         saved_settings(metadata)
     return metadata
 
@@ -117,6 +126,7 @@ def read_metrics(folder: Path, labels: int) -> dict[str, Any]:
     metrics = read_object(path, Metrics)
     with within(f"{path}: damaged"):
         _hold_scores(metrics, labels)
+        held(metrics.get("matrices", ()), tuple[Matrix, ...], "matrices")
     return metrics
 
 

@@ -34,6 +34,7 @@ class Start:
     model: str = ""  # the name of the pretrained model it all began with; a model's is its own
     run: Path | None = None  # the run's folder, if it is one
     ancestry: tuple[dict[str, Any], ...] = ()  # the runs it has been through, oldest first: task, method, model, seed
+    adapters: dict[str, dict[str, Any]] = field(default_factory=dict)  # other runs' in its encoder's slots, by name
     seen: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # hashes of all texts it learnt from
 
     def encoder(self, seed: int = 0) -> Encoder:

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,12 @@ from pocketbert.files import RowWriter, new_file, new_folder, remove_leftovers, 
 from pocketbert.folders import begin, forget, require_own_or_empty, same_settings
 from pocketbert.locks import lock
 from pocketbert.manifest import CHECKPOINT, MANIFEST, METRICS, SETTINGS, write_manifest
-from pocketbert.methods import DataSize, get_method
+from pocketbert.methods import DataSize, Method, get_method
 from pocketbert.metrics import measure
 from pocketbert.run_files import FORMAT, PREDICTIONS, SEEN, probability_columns, read_metadata, saved_settings
-from pocketbert.runs import SERIOUS, Run, load_run, load_start
+from pocketbert.runs import SERIOUS, Run, load_run, load_start, with_adapters
 from pocketbert.start import Start, weights_fingerprint
-from pocketbert.tasks import Check, Task, check_task
+from pocketbert.tasks import Check, Split, Task, check_task
 from pocketbert.tasks.augment import augmented
 from pocketbert.training.job import Fitted, Job, JobTask, Predictions, Trained
 from pocketbert.training.loop import Report, trained_seeds
@@ -47,6 +47,7 @@ def train_run(
     *,
     model: str | None = None,
     start: Start | None = None,
+    adapters: Mapping[str, Run] | None = None,
     settings: Told | None = None,
     report: Report | None = None,
     say: Callable[[str], None] | None = None,
@@ -59,12 +60,22 @@ def train_run(
     Args:
         model: a model's name or folder, or the folder of a run to start from; default: the method's usual one.
         start: the same, loaded before.
+        adapters: runs on the same model whose adapters are fused, by name, for a method that does so.
         settings: what the method is told, by name; what is left out it derives.
         check: what `check_task` found, where it was asked before.
         allow_overlap: score texts that the start has learnt from, all the same.
         wait: seconds to let another writer end.
     """
-    plan = plan_run(task, method, model=model, start=start, settings=settings, check=check, allow_overlap=allow_overlap)
+    plan = plan_run(
+        task,
+        method,
+        model=model,
+        start=start,
+        adapters=adapters,
+        settings=settings,
+        check=check,
+        allow_overlap=allow_overlap,
+    )
     for warning in plan.check.warnings if say else ():
         say(f"warning: {warning}")  # type: ignore[misc]
     folder = Path(folder)
@@ -139,7 +150,11 @@ class RunPlan:
     def of_seed(self, seed: int, folder: Path) -> dict[str, Any]:
         """The settings.json of one seed's run."""
         settings = {**self.metadata["settings"], "seed": seed}
-        return {**self.metadata, "settings": settings, "from": _beside(self.job.start, folder)}
+        start = self.job.start
+        fused = {} if start is None else start.adapters
+        adapters = {name: {"run": _beside(one["run"], folder), "sha256": one["sha256"]} for name, one in fused.items()}
+        before = None if start is None or start.run is None else _beside(start.run, folder)
+        return {**self.metadata, "settings": settings, "from": before, **({"adapters": adapters} if adapters else {})}
 
 
 def resolve_run(
@@ -161,6 +176,7 @@ def plan_run(
     *,
     model: str | None = None,
     start: Start | None = None,
+    adapters: Mapping[str, Run] | None = None,
     settings: Told | None = None,
     check: Check | None = None,
     allow_overlap: bool = False,
@@ -174,6 +190,12 @@ def plan_run(
     """
     kind = get_method(method)
     start, resolved = resolve_run(task, method, model, settings, start)
+    if adapters and (kind.fuses is None or start is None):
+        raise UserError(f"method '{method}' takes no adapters of other runs; leave them out")
+    if adapters and start is not None:
+        start = with_adapters(start, adapters)
+        _refuse_clashing_labels(task, start)
+    _refuse_others(task, kind, allow_overlap)
     if check is None:
         check = check_for_run(task, method, start, resolved)
     train = task.split("train")
@@ -183,13 +205,16 @@ def plan_run(
         raise UserError(f"{task.name}: {check.errors[0]}")
     if start is not None:
         check = replace(check, warnings=[*check.warnings, *_leaks(task, start, allow_overlap)])
-    dev = task.splits.get("dev")
-    if dev is not None and (not dev.labelled or not len(dev)):
-        dev = None
+    dev = labelled_split(task, "dev")
     if dev is None and resolved.choices > 1 and not without_dev:
         raise UserError(f"{task.name} has no labelled dev split to choose an epoch or a rate on; use one of each")
     learnt = augmented(train, getattr(resolved, "augment", None))
-    job = Job((JobTask(task.name, task.labels, learnt, dev),), resolved, start)
+    others = (
+        JobTask(one.name, one.labels, one.train, labelled_split(one, "dev"), labelled_split(one, one.scored_name))
+        for one in task.others
+    )
+    own = JobTask(task.name, task.labels, learnt, dev, labelled_split(task, task.scored_name))
+    job = Job((own, *others), resolved, start)
     prepared = kind.prepare(job)
     weights = None if prepared is None else weights_fingerprint(prepared[0])
     metadata = {
@@ -199,16 +224,63 @@ def plan_run(
         "labels": list(task.labels),
         "pair": task.pair,
         "source": None if task.source is None else vars(task.source),
-        "fingerprints": {name: task.fingerprint(name) for name in task.splits},
+        "fingerprints": _fingerprints(task),
         "method": method,
         "model": None if start is None else start.model,
         "ancestry": [] if start is None else list(start.ancestry),
         "weights": weights,
         "tokenizer": None if prepared is None else prepared[1].fingerprint,
         "settings": resolved.to_dict(),
+        **({"others": {one.name: _fingerprints(one) for one in task.others}} if task.others else {}),
         **({} if fold is None else {"fold": fold}),
     }
     return RunPlan(task, method, metadata, replace(job, prepared=prepared, fingerprint=weights), check)
+
+
+def labelled_split(task: Task, name: str) -> Split | None:
+    """A split, if it has rows and real labels."""
+    split = task.splits.get(name)
+    return split if split is not None and split.labelled and len(split) else None
+
+
+def _fingerprints(task: Task) -> dict[str, str]:
+    return {name: task.fingerprint(name) for name in task.splits}
+
+
+def _refuse_others(task: Task, method: Method, allow_overlap: bool) -> None:
+    """Other tasks to learn: only for a method that does, each once, and none from what another is scored on."""
+    if task.others and not method.learns_several:
+        raise UserError(f"method '{method.name}' learns one task; leave the others out")
+    if method.learns_several and not task.others:
+        raise UserError(
+            f"{method.name} learns several tasks, and no other is named: --tasks mnli,sick (in a row: others = [...])"
+        )
+    every = (task, *task.others)
+    for one in every:
+        if [other.name for other in every].count(one.name) > 1:
+            raise UserError(f"task {one.name} is named twice; name each once")
+        if one is not task and one.split("train").labels is None:
+            raise UserError(f"{one.name}:train has no real labels: {one.train.reason}")
+        scored = one.splits.get(one.scored_name)
+        if scored is None or allow_overlap:
+            continue
+        for other in every:
+            shared = 0 if other is one else int(np.isin(other.train.hashes, scored.hashes).sum())
+            if shared:
+                raise UserError(
+                    f"{shared:,} training texts of {other.name} are in {one.name}:{one.scored_name}: its score would "
+                    f"be too good to be true. Take them out, or, to see it: --allow-overlap"
+                )
+
+
+def _refuse_clashing_labels(task: Task, start: Start) -> None:
+    """An adapter that learnt this very task must have learnt it with its labels."""
+    for name, one in start.adapters.items():
+        if one["task"] == task.name and set(one["labels"]) != set(task.labels):
+            raise UserError(
+                f"adapter '{name}' learnt {task.name} with the labels {', '.join(one['labels'])}; here the task has "
+                f"{', '.join(task.labels)}"
+            )
 
 
 def check_for_run(task: Task, method: str, start: Start | None, settings: Settings) -> Check:
@@ -235,11 +307,9 @@ def _leaks(task: Task, start: Start, allow_overlap: bool) -> list[str]:
     return [f"{message}: they make the score look better than new text would"]
 
 
-def _beside(start: Start | None, folder: Path) -> str | None:
-    """Where the run is that this one starts from, as seen from its own folder: the two can be moved together."""
-    if start is None or start.run is None:
-        return None
-    return Path(os.path.relpath(start.run.resolve(), folder.resolve())).as_posix()
+def _beside(run: Path, folder: Path) -> str:
+    """Where a run is that this one is made of, as seen from its own folder: the two can be moved together."""
+    return Path(os.path.relpath(run.resolve(), folder.resolve())).as_posix()
 
 
 def _require_same_format(there: dict[str, Any], folder: Path) -> None:
@@ -285,7 +355,9 @@ def _write_results(folder: Path, plan: RunPlan, trained: Trained, elapsed: float
     began, task, fitted = time.perf_counter(), plan.task, trained.fitted
     with new_folder(folder / "model", overwrite=True) as part:
         fitted.save(part)
-    learnt = [task.splits[name].hashes for name in ("train", "dev") if name in task.splits]
+    learnt = [
+        one.splits[name].hashes for one in (task, *task.others) for name in ("train", "dev") if name in one.splits
+    ]
     if plan.job.start is not None:
         learnt.append(plan.job.start.seen)
     with new_file(folder / SEEN) as path:
@@ -314,6 +386,7 @@ def _write_results(folder: Path, plan: RunPlan, trained: Trained, elapsed: float
         "scores": scores,
         "warnings": plan.check.warnings,
         "history": [record.to_dict() for record in trained.history],
+        **({"matrices": [asdict(matrix) for matrix in trained.matrices]} if trained.matrices else {}),
         "cost": {
             "seconds": elapsed + time.perf_counter() - began,
             "training_seconds": trained.elapsed,

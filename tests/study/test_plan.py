@@ -127,7 +127,7 @@ def test_long_runs_come_first_and_runs_that_share_features_together(task, model)
         (lambda task: Study(task, models=["no-such"]), "no model 'no-such'"),
         (lambda task: Study([task, task]), "two tasks are called toy"),
         (lambda task: Study(task, rows=0), "rows: 0"),
-        (lambda task: Study(preset="nothing"), "preset 'nothing' is not known; known are minbert, utah"),
+        (lambda task: Study(preset="nothing"), "preset 'nothing' is not known; known are minbert, nyu, utah"),
         (lambda task: Study(task, preset="utah"), "leave yours out"),
         (lambda task: Study(task, table=[Row("toy", "tfidf"), Row("toy", "tfidf")]), "two rows of toy"),
         (lambda task: Study(task, table=[Row("another", "tfidf")]), "about another; the tasks here are toy"),

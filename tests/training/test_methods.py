@@ -22,7 +22,7 @@ from pocketbert.training.fit import make_network
 from pocketbert.training.learners import NetworkLearner, TaskTexts
 from pocketbert.training.settings import TrainingSettings
 
-from .conftest import make_task
+from .conftest import make_task, with_other
 
 METHODS = list(list_methods())
 NEURAL = [name for name in METHODS if get_method(name).needs_model]
@@ -41,11 +41,10 @@ def told(name, **changes):
 
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("pairs", [False, True], ids=["single", "pairs"])
-def test_every_method_trains_saves_and_comes_back_the_same(name, pairs, model, tmp_path):
-    task = make_task(pairs=pairs)
-    run = train_run(
-        task, name, tmp_path / "run", model=model if name in NEURAL else None, settings=told(name, epochs=10)
-    )
+def test_every_method_trains_saves_and_comes_back_the_same(name, pairs, model, beside, tmp_path):
+    task = with_other(make_task(pairs=pairs), name)
+    given = {"model": model if name in NEURAL else None, **beside(name, model)}
+    run = train_run(task, name, tmp_path / "run", settings=told(name, epochs=10), **given)
     scores = run.metrics["scores"]["test"]
     assert 0 <= scores["low"] <= scores["accuracy"] <= scores["high"] <= 1
     again = load_run(tmp_path / "run")
@@ -60,23 +59,24 @@ def test_every_method_trains_saves_and_comes_back_the_same(name, pairs, model, t
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if get_method(name).reads_texts])
-def test_every_method_that_reads_texts_learns_from_them(name, task, tmp_path):
+def test_every_method_that_reads_texts_learns_from_them(name, task, beside, tmp_path):
     """With what it derives by itself, from a model that knows English where it wants one; words give the label away."""
     method = get_method(name)
     model = {WEIGHTS: "pocket-tiny", SHAPE: "tiny"}.get(method.starts_from)
     more = {} if model is None else {"epochs": max(method.default_steps(DataSize(10_000, 2))[0], 10), "max_length": 32}
-    run = train_run(task, name, tmp_path / "run", model=model, settings={"threads": 1, **more})
+    given = {"model": model, **beside(name, model)}
+    run = train_run(with_other(task, name), name, tmp_path / "run", settings={"threads": 1, **more}, **given)
     assert run.metrics["scores"]["test"]["low"] > max(np.bincount(task.test.labels)) / 60
 
 
 @pytest.mark.parametrize("name", NEURAL)
 @pytest.mark.parametrize("pooling", ["pooler", "cls", "mean"])
 @pytest.mark.parametrize("head", ["linear", "two-layer", "bilstm"])
-def test_what_trains_has_a_gradient_and_what_does_not_is_byte_identical(name, pooling, head, task, model):
+def test_what_trains_has_a_gradient_and_what_does_not_is_byte_identical(name, pooling, head, task, model, beside):
     method = get_method(name)
     switches = {"cache_features": False, "vocabulary_slice": False}
     settings = told(name, learning_rate=1e-2, epochs=1, pooling=pooling, head=head, **switches)
-    job = plan_run(task, name, model=model, settings=settings).job
+    job = plan_run(with_other(task, name), name, model=model, settings=settings, **beside(name, model)).job
     encoder, tokenizer = job.prepared
     network = make_network(method, encoder, job.settings, {task.name: 2})
     before = {key: value.detach().clone() for key, value in network.named_parameters()}
@@ -111,10 +111,10 @@ def test_patience_stops_early(task, model, tmp_path):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_two_fresh_processes_write_byte_identical_predictions(name, model, tmp_path, task):
+def test_two_fresh_processes_write_byte_identical_predictions(name, model, beside, tmp_path, task):
     outs = []
     for i in range(2):
-        _train_in_another_process(tmp_path / f"run{i}", name, model)
+        _train_in_another_process(tmp_path / f"run{i}", name, model, beside)
         outs.append([(tmp_path / f"run{i}" / f"{split}.csv").read_bytes() for split in ("dev", "test")])
     assert outs[0] == outs[1]
 
@@ -122,7 +122,8 @@ def test_two_fresh_processes_write_byte_identical_predictions(name, model, tmp_p
 PROGRAM = """
 import sys, json, time, os, signal
 sys.path.insert(0, sys.argv[1])
-from training.conftest import make_task
+from training.conftest import make_task, with_other
+from pocketbert.runs import load_run
 from pocketbert.train import train_run
 about = json.loads(sys.argv[2])
 def report(now):
@@ -131,11 +132,12 @@ def report(now):
     elif getattr(report, "armed", False):
         os.kill(os.getpid(), signal.SIGKILL)  # in the middle of the next epoch: the checkpoint of the last one is there
 given = {"model": about["model"], "settings": about["settings"]}
-train_run(make_task(), about["method"], about["folder"], **given, report=report)
+given["adapters"] = {name: load_run(folder) for name, folder in about.get("adapters", {}).items()}
+train_run(with_other(make_task(), about["method"]), about["method"], about["folder"], **given, report=report)
 """
 
 
-def _train_in_another_process(folder, method, model, stop=()):
+def _train_in_another_process(folder, method, model, beside, stop=()):
     from conftest import REPOSITORY
 
     about = {
@@ -144,6 +146,7 @@ def _train_in_another_process(folder, method, model, stop=()):
         "model": model if method in NEURAL else None,
         "settings": told(method, dropout=0.1),
         "stop": stop,
+        "adapters": {name: str(run.folder) for name, run in beside(method, model).get("adapters", {}).items()},
     }
     command = [sys.executable, "-c", PROGRAM, str(REPOSITORY / "tests"), json.dumps(about)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
@@ -156,20 +159,25 @@ MOMENTS = [  # a learning rate, and the epoch after which it is killed; every on
 ]
 
 
-@pytest.mark.parametrize("method", NEURAL)
+ALIKE = ("lora", "houlsby", "fusion", "multitask")  # train as others do that are killed here
+
+
+@pytest.mark.parametrize(
+    "method", [pytest.param(name, marks=[pytest.mark.slow] if name in ALIKE else []) for name in NEURAL]
+)
 @pytest.mark.parametrize(("rate", "epoch"), MOMENTS)
-def test_killed_after_any_epoch_a_run_goes_on_to_the_same_bytes(method, rate, epoch, model, tmp_path):
-    done = _train_in_another_process(tmp_path / "whole", method, model)
+def test_killed_after_any_epoch_a_run_goes_on_to_the_same_bytes(method, rate, epoch, model, beside, tmp_path):
+    done = _train_in_another_process(tmp_path / "whole", method, model, beside)
     assert done.returncode == 0, done.stderr
     expected = [(tmp_path / "whole" / f"{split}.csv").read_bytes() for split in ("dev", "test")]
     folder = tmp_path / f"cut-{rate}-{epoch}"
-    killed = _train_in_another_process(folder, method, model, stop=(rate, epoch))
+    killed = _train_in_another_process(folder, method, model, beside, stop=(rate, epoch))
     if method != "frozen" or epoch != 4:  # all rates of a frozen run train together: after epoch 4 it is over
         assert killed.returncode == -signal.SIGKILL, killed.stderr
         assert not (folder / "manifest.json").exists()
         with pytest.raises(UserError, match="not finished"):
             load_run(folder)
-    done = _train_in_another_process(folder, method, model)
+    done = _train_in_another_process(folder, method, model, beside)
     assert done.returncode == 0, done.stderr
     assert [(folder / f"{split}.csv").read_bytes() for split in ("dev", "test")] == expected
     assert not (folder / "checkpoint.safetensors").exists()

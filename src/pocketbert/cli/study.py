@@ -60,7 +60,9 @@ def study(
         bool | None,
         typer.Option("--audit/--no-audit", help="Ask the recommended row about pronouns and names. Default."),
     ] = None,
-    preset: Annotated[str | None, typer.Option(help="A published table, theirs beside ours: utah, minbert.")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="A published table, theirs beside ours: utah, minbert, nyu.")
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="A study.toml; what is given here overrides it.")] = None,
     rows: Annotated[int | None, typer.Option(help="At most so many texts of each split: a quick look.")] = None,
     workers: Annotated[str | None, typer.Option(help="Processes (default: one a core), or ray[://address].")] = None,

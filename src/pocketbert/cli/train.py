@@ -1,8 +1,9 @@
 """`pocketbert train`: one run, from labelled texts to a folder."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +14,10 @@ from pocketbert.cli.output import print_json, print_table, say
 from pocketbert.cli.progress import duration, training_progress
 from pocketbert.errors import UserError
 from pocketbert.methods import DEFAULT, get_method
+from pocketbert.values import within
+
+if TYPE_CHECKING:
+    from pocketbert.runs import Run
 
 
 @app.command()
@@ -25,6 +30,14 @@ def train(
     start: Annotated[
         str | None,
         typer.Option("--from", metavar="RUN", help="A finished run, or a study, to start from, instead of a model."),
+    ] = None,
+    adapters: Annotated[
+        str | None,
+        typer.Option(metavar="NAME=RUN,…", help="fusion: finished runs on the same model whose adapters to fuse."),
+    ] = None,
+    tasks: Annotated[
+        str | None,
+        typer.Option(metavar="TASK,…", help="multitask, sequential: other tasks to learn; mnli@10000: so many rows."),
     ] = None,
     method: Annotated[str, typer.Option(help="A name from `pocketbert methods`.")] = DEFAULT,
     text: Text = None,
@@ -43,6 +56,7 @@ def train(
     from pocketbert.export import cannot_export
     from pocketbert.study.final import recommended_run
     from pocketbert.tasks import load_task
+    from pocketbert.tasks.load import load_tasks
     from pocketbert.train import train_run
     from pocketbert.training.machine import keep_freed_memory
 
@@ -60,6 +74,9 @@ def train(
         hub=hub,
         encoding=encoding,
     )
+    if tasks is not None:
+        others = load_tasks([one.strip() for one in tasks.split(",")], hub=hub)
+        task = replace(task, others=tuple(others), notes=(*task.notes, *(note for one in others for note in one.notes)))
     unfit = cannot_export(told.get("head"))
     for message in (*task.notes, *([unfit] if unfit else [])):
         say(message)
@@ -71,6 +88,7 @@ def train(
             out,
             model=model,
             start=began,
+            adapters=_named_runs(adapters),
             settings=told,
             report=report,
             say=say,
@@ -80,6 +98,22 @@ def train(
         print_json({"folder": str(run.folder), **run.metadata, "metrics": run.metrics})
     else:
         _show(run.folder, run.metadata, run.metrics)
+
+
+def _named_runs(given: str | None) -> "dict[str, Run]":
+    """`mnli=runs/mnli,rte=runs/rte`."""
+    from pocketbert.runs import load_run
+
+    found: dict[str, Run] = {}
+    for part in [] if given is None else given.split(","):
+        name, _, folder = (piece.strip() for piece in part.partition("="))
+        if not name or not folder:
+            raise UserError(f"--adapters {given!r}: expected a name and a run's folder for each: mnli=runs/mnli")
+        if name in found:
+            raise UserError(f"--adapters {given!r}: two are called '{name}'")
+        with within(f"--adapters: '{name}'"):
+            found[name] = load_run(Path(folder).expanduser())
+    return found
 
 
 def _show(folder: Path, metadata: dict[str, Any], metrics: dict[str, Any]) -> None:

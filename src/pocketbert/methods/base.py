@@ -26,7 +26,21 @@ if TYPE_CHECKING:
     from pocketbert.training.job import Fitted, Job, Saved, Trained
 
 # In tables, help and documentation; those of other packages follow by name.
-ORDER = ("random", "majority", "tfidf", "frozen", "finetune", "scratch", "bitfit")
+ORDER = (
+    "random",
+    "majority",
+    "tfidf",
+    "frozen",
+    "finetune",
+    "scratch",
+    "bitfit",
+    "lora",
+    "houlsby",
+    "pfeiffer",
+    "fusion",
+    "multitask",
+    "sequential",
+)
 DEFAULT = "finetune"  # when none is named
 WEIGHTS, SHAPE = "weights", "shape"  # what a method may start from
 BEGIN = 1.0  # seconds to begin and end a run
@@ -59,6 +73,8 @@ class Method(ABC):
     seeded: ClassVar[bool] = True  # False: every seed gives the same result
     reads_texts: ClassVar[bool] = True  # False: a guess, to be better than; no contender
     usual: ClassVar[bool] = False  # among what a study trains where no method is named
+    fuses: ClassVar[str | None] = None  # the method whose runs' adapters it puts together; None: it takes none
+    learns_several: ClassVar[bool] = False  # other tasks beside its own (Task.others)
 
     @property
     def needs_model(self) -> bool:

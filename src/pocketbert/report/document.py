@@ -307,6 +307,35 @@ class LearningCurve:
 
 
 @dataclass(frozen=True)
+class HeatMap:
+    """What a row's method says of itself: shares or differences of shares by row and column, over trainings."""
+
+    task: str
+    row: str
+    title: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    mean: tuple[tuple[float | None, ...], ...]  # None: there is none
+    low: tuple[tuple[float | None, ...], ...]  # 95 % interval over trainings; None: one training has none
+    high: tuple[tuple[float | None, ...], ...]
+    trainings: Count
+    note: str
+
+    def __post_init__(self) -> None:
+        shape = [len(self.columns)] * len(self.rows)
+        if any([len(line) for line in values] != shape for values in (self.mean, self.low, self.high)):
+            raise UserError(f"{quote(self.title)}: not a number for each row and column")
+
+    @property
+    def lines(self) -> list[tuple[str, list[tuple[float | None, float | None, float | None]]]]:
+        """Each row's name, and (mean, low, high) by column."""
+        return [
+            (name, list(zip(self.mean[place], self.low[place], self.high[place], strict=True)))
+            for place, name in enumerate(self.rows)
+        ]
+
+
+@dataclass(frozen=True)
 class Machine:
     system: str
     processor: str
@@ -340,6 +369,7 @@ class Document:
     probes: tuple[Probe, ...] = ()
     predicted: tuple[Predicted, ...] = ()
     learning_curves: tuple[LearningCurve, ...] = ()
+    heat_maps: tuple[HeatMap, ...] = ()
     advice: tuple[str, ...] = ()  # what to do next
     estimated_seconds: float | None = None  # until the verdict, where it was planned for some minutes
     audits: tuple[AuditResult, ...] = ()  # of each task's recommended row, with small suites
@@ -360,6 +390,7 @@ class Document:
                 self.learning_curves,
                 self.audits,
                 self.augmented,
+                self.heat_maps,
             )
             for one in some
         }:

@@ -28,7 +28,7 @@ def final_run(plan: Plan, scored: ScoredRow, *, several: bool) -> PlannedRun | N
     """The recommended row on all rows; None where a finished run has to do: a test split was given, or it starts from
     another row's runs, each of which lacks some rows."""
     run = scored.runs[0]
-    if run.part is None or run.start is not None:
+    if run.part is None or run.start is not None or run.adapters:
         return None
     settings = replace(run.settings, seed=0)
     if isinstance(settings, TrainingSettings):

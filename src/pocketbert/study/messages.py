@@ -4,11 +4,12 @@ A text is read, normalised and tokenised once, where the study is planned; worke
 """
 
 import base64
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from pocketbert.study.plan import Plan, PlannedRun
+from pocketbert.study.plan import Plan, PlannedRun, with_others
 from pocketbert.study.store import Store
 from pocketbert.tasks import Split, Task
 from pocketbert.tasks.folds import Folds, Part, with_share
@@ -18,12 +19,14 @@ from pocketbert.tokenizer import Encoded
 ARRAYS = ("ids", "starts", "second_starts", "cut")  # of an Encoded
 
 
-def task_to_json(plan: Plan, name: str) -> dict[str, Any]:
-    """What runs need of a task, and of its folds where it is cut into such."""
+def task_to_json(plan: Plan, name: str, *, others: bool = True) -> dict[str, Any]:
+    """What runs need of a task, of its folds where it is cut into such, and of others that are learnt with it."""
     task, folds = plan.tasks[name], plan.folds.get(name)
     splits = {name: _split_to_json(split) for name, split in task.splits.items()}
     source = None if task.source is None else vars(task.source)
     content = {"name": task.name, "labels": list(task.labels), "pair": task.pair, "splits": splits, "source": source}
+    names = dict.fromkeys(other for run in plan.runs if run.task == name for other in run.others)
+    content["others"] = [task_to_json(plan, other, others=False) for other in names if others]
     if folds is None:
         return {**content, "folds": None}
     assignments = [_pack(assignment) for assignment in folds.assignments]
@@ -33,7 +36,8 @@ def task_to_json(plan: Plan, name: str) -> dict[str, Any]:
 def task_from_json(content: dict[str, Any]) -> Task | Folds:
     splits = {name: _split_from_json(split) for name, split in content["splits"].items()}
     source = None if content["source"] is None else Source(**content["source"])
-    task = Task(content["name"], tuple(content["labels"]), splits, content["pair"], source=source)
+    others = tuple(task for one in content["others"] if isinstance(task := task_from_json(one), Task))
+    task = Task(content["name"], tuple(content["labels"]), splits, content["pair"], source=source, others=others)
     folds = content["folds"]
     if folds is None:
         return task
@@ -43,7 +47,8 @@ def task_from_json(content: dict[str, Any]) -> Task | Folds:
 def task_of(message: dict[str, Any], known: Task | Folds) -> Task:
     """The task of a bank's runs."""
     task = known if isinstance(known, Task) else known.task_of(Part(**message["part"]), dev=message["dev"])
-    return with_share(task, message["share"])
+    others = {other.name: other for other in (known if isinstance(known, Task) else known.task).others}
+    return with_others(replace(with_share(task, message["share"]), others=()), message["others"], others)
 
 
 def _split_to_json(split: Split) -> dict[str, Any]:
@@ -101,6 +106,8 @@ def bank_message(runs: list[PlannedRun], plan: Plan, store: Store | None) -> dic
         "method": first.method,
         "model": first.model,
         "start": first.start,
+        "adapters": dict(first.adapters),
+        "others": first.others,
         "settings": (first.settings if store is None else store.settings(first)).to_dict(),
         "seeds": {run.settings.seed: run.folder for run in runs},
         "dev": first.needs_dev,

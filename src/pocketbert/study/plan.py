@@ -49,6 +49,8 @@ class PlannedRun:
     estimated_seconds: float  # about how long
     start: str | None = None  # the folder of the run whose encoder it starts from
     rate_from: str | None = None  # the folder of the run that chooses its rate
+    adapters: tuple[tuple[str, str], ...] = ()  # names, and the folders of the runs whose adapters it fuses
+    others: tuple[str, ...] = ()  # tasks that it learns as well
     part: Part | None = None  # of a task that is cut into folds
     number: int = 0  # which of the row's seeds
     share: float = 1.0  # of its training rows: a point of the learning curve
@@ -63,7 +65,8 @@ class PlannedRun:
     @property
     def needs(self) -> tuple[str, ...]:
         """The folders of the runs that must be finished before it."""
-        return tuple(dict.fromkeys(folder for folder in (self.start, self.rate_from) if folder is not None))
+        fused = (folder for _, folder in self.adapters)
+        return tuple(dict.fromkeys(folder for folder in (self.start, self.rate_from, *fused) if folder is not None))
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +91,7 @@ class Plan:
         task = self.tasks[run.task]
         if run.part is not None:
             task = self.folds[run.task].task_of(run.part, dev=run.needs_dev)
-        return with_share(task, run.share)
+        return with_others(with_share(task, run.share), run.others, self.tasks)
 
     def jobs(self) -> list[list[PlannedRun]]:
         """What is handed to a worker in one piece, longest first. Runs that share something stay together."""
@@ -102,11 +105,16 @@ class Plan:
     def ancestors(self, run: PlannedRun) -> list[str]:
         """The folders of all runs that it starts from, directly or not: to load the last of them may take all."""
         starts = {one.folder: one.start for one in self.runs}
-        found, folder = [], run.start
+        found, folder = [folder for _, folder in run.adapters], run.start
         while folder is not None:
             found.append(folder)
             folder = starts[folder]
         return found
+
+
+def with_others(task: Task, names: Sequence[str], known: Mapping[str, Task]) -> Task:
+    """The task with others to be learnt as well."""
+    return replace(task, others=tuple(known[name] for name in names)) if names else task
 
 
 def banks(job: Sequence[PlannedRun]) -> list[list[PlannedRun]]:
@@ -162,10 +170,11 @@ class _Planner:
             raise UserError(f"row '{row.name}' needs itself: {' needs '.join(self.rows[n].name for n in self._begun)}")
         self._begun.append(number)
         before = {what: self._find(name) for what in ("start", "rate_from") if (name := getattr(row, what)) is not None}
-        for other in before.values():
+        fused = {name: self._find(other) for name, other in row.adapters.items()}
+        for other in (*before.values(), *fused.values()):
             self.plan(other)
         self._begun.pop()
-        self._make(number, row, before)
+        self._make(number, row, before, fused)
 
     def _find(self, name: str) -> int:
         """The row that is called so."""
@@ -176,8 +185,10 @@ class _Planner:
             raise UserError(f"{many} called '{name}'; there are {known}")
         return found[0]
 
-    def _make(self, number: int, row: Row, before: dict[str, int]) -> None:
+    def _make(self, number: int, row: Row, before: dict[str, int], fused: dict[str, int]) -> None:
         method, task, folds = get_method(row.method), self.tasks[row.task], self.folds.get(row.task)
+        if method.fuses is not None and not fused:
+            raise UserError(f"row '{row.name}' fuses adapters, and names none: adapters = {{name = \"a row\"}}")
         told = {**row.settings, "threads": row.settings.get("threads") or THREADS}
         start = self._start(row, method, before)
         self._starts[number] = start
@@ -190,6 +201,9 @@ class _Planner:
             _refuse_without_rate(row, settings, self.runs[before["rate_from"]][0].settings)
         identity = self._identity(row, task, method, start, settings, before)
         work = self.workload(row.task)
+        if method.learns_several:
+            identity["others"] = self._others(row)
+            work = replace(work, rows=work.rows + sum(self.workload(other).rows for other in row.others))
         seconds = method.estimated_seconds(start, settings, work)
         self.operations[number] = method.operations(start, settings, work)
         seeds = 1 if not method.seeded else row.seeds or (SEEDS if folds is None else 1)
@@ -199,9 +213,15 @@ class _Planner:
         architecture = () if start is None else architecture_of(start)
         own = self.runs[number] = []
         for part in [None] if folds is None else folds.parts(row.repeats):
-            texts = self._texts(task, part, settings)
+            texts = self._texts(task, part, dev=settings.choices > 1)
             for seed in range(seeds):
-                needs = {what: self._counterpart(other, part, seed).folder for what, other in before.items()}
+                needs: dict[str, Any] = {
+                    what: self._counterpart(other, part, seed).folder for what, other in before.items()
+                }
+                if fused:
+                    needs["adapters"] = tuple(
+                        (name, self._counterpart(other, part, seed).folder) for name, other in fused.items()
+                    )
                 if several and seed:
                     needs["rate_from"] = own[-seed].folder
                 cost = seconds
@@ -211,17 +231,27 @@ class _Planner:
                 key = {**identity, "texts": texts}
                 own.append(_run(number, row, key, seeded, cost, needs, part, seed, architecture))
         self.curves[number] = []
-        if row.curve and before:
+        if row.curve and (before or fused):
             raise UserError(f"row '{row.name}' starts from another row: it can have no learning curve")
         for share in SHARES if row.curve else ():
             # What a method derives from the size of the data, it derives from the share.
             few = method.resolve(method.read(told), start, replace(size, rows=max(1, round(share * size.rows))))
             for run in own:
                 if (run.part is None and run.number < CURVE_SEEDS) or (run.part and not run.part.repeat + run.number):
-                    key = {**identity, "texts": self._texts(task, run.part, few), "share": share}
+                    key = {**identity, "texts": self._texts(task, run.part, dev=few.choices > 1), "share": share}
                     seeded = replace(few, seed=run.settings.seed)
                     point = _run(number, row, key, seeded, share * seconds, {}, run.part, run.number, architecture)
                     self.curves[number].append(replace(point, share=share))
+
+    def _others(self, row: Row) -> list[Any]:
+        """What a row learns beside its own task, as part of its runs' keys."""
+        if not row.others:
+            raise UserError(f"row '{row.name}' learns several tasks, and the study has one; name others")
+        for name in row.others:
+            if name not in self.tasks or name in self.folds:
+                why = "is cut into folds: give it a test split" if name in self.folds else "is no task of this study"
+                raise UserError(f"row '{row.name}' learns {name} as well, which {why}")
+        return [[name, self._texts(self.tasks[name])] for name in row.others]
 
     def _counterpart(self, row: int, part: Part | None, seed: int) -> PlannedRun:
         """The run of a row that a later row's run needs: of the same fold, where both have folds; a row with fewer
@@ -232,12 +262,12 @@ class _Planner:
     def _fold(self, task: str, part: Part, *, dev: bool = True) -> Task:
         return self._once("fold", (task, part, dev), lambda _: self.folds[task].task_of(part, dev=dev))
 
-    def _texts(self, task: Task, part: Part | None, settings: Settings) -> Any:
+    def _texts(self, task: Task, part: Part | None = None, *, dev: bool = True) -> Any:
         """What a run's texts are, as part of its key."""
         whole = self._once("texts", task.name, lambda _: {name: task.fingerprint(name) for name in task.splits})
         if part is None:
             return whole
-        splits = self._fold(task.name, part, dev=settings.choices > 1).splits
+        splits = self._fold(task.name, part, dev=dev).splits
         rows = [split.part_of[1].tolist() for split in splits.values() if split.part_of is not None]
         return {**whole, "rows": hashlib.blake2b(json.dumps(rows).encode(), digest_size=16).hexdigest()}
 
@@ -333,6 +363,7 @@ def _run(
         part=part,
         number=seed,
         architecture=architecture,
+        others=row.others,
     )
 
 

@@ -31,6 +31,7 @@ from pocketbert.report.document import (
     TaskSummary,
 )
 from pocketbert.study.advice import advice
+from pocketbert.study.heat_maps import heat_maps
 from pocketbert.study.learning_curves import learning_curve
 from pocketbert.study.plan import Plan, PlannedRun
 from pocketbert.study.scored import ScoredRow, read_row
@@ -159,6 +160,7 @@ class Results:
             notes=tuple(plan.notes),
             versions={"python": platform.python_version()} | {name: metadata.version(name) for name in VERSIONS},
             machine=Machine(platform.system(), platform.machine(), os.cpu_count()),
+            heat_maps=tuple(one for task in plan.tasks for row in self.scored[task] for one in heat_maps(row)),
             learning_curves=tuple(curve for task in plan.tasks for curve in self.curves[task]),
             advice=tuple(
                 f"{task}: {sentence}" if several else sentence for task in plan.tasks for sentence in self._advice[task]

@@ -35,6 +35,8 @@ class Row:
     start: str | None = (
         None  # the name of a row ("task: name" where several have it): seed by seed, start from its runs
     )
+    adapters: dict[str, str] = field(default_factory=dict)  # name → a row: seed by seed, fuse its runs' adapters
+    others: tuple[str, ...] = ()  # tasks of the study that are learnt with this one, for a method that learns several
     rate_from: str | None = None  # the name of a row: take the rate that was chosen there, by seed
     curve: bool = False  # also train on an eighth, a quarter and a half of the rows: would more data help?
 
@@ -47,6 +49,10 @@ class Row:
         if not self.name:
             parts = [self.method, *([short_name(self.model)] if self.model else [])]
             object.__setattr__(self, "name", " ".join([*parts, *([f"from {self.start}"] if self.start else [])]))
+        if self.adapters and method.fuses is None:
+            raise UserError(f"row '{self.name}': method '{self.method}' takes no adapters; leave them out")
+        if self.others and not method.learns_several:
+            raise UserError(f"row '{self.name}': method '{self.method}' learns one task; leave the others out")
         if self.model is not None and self.start is not None:
             raise UserError(f"row '{self.name}': model and start both say what to start from; give one of them")
 
@@ -94,6 +100,13 @@ def choose_rows(
         for method, model in [*((name, None) for name in always), *pairs]
         for row in _twins(Row(task, method, model, _read_by(method, settings)))
     ]
+    rows = _with_adapters(rows, tasks, settings)
+    rows = [
+        replace(row, others=tuple(task for task in tasks if task != row.task))
+        if get_method(row.method).learns_several
+        else row
+        for row in rows
+    ]
     _refuse_unknown(rows, [*_named(seeds), *_named(repeats), *curves])
     return [
         replace(
@@ -112,6 +125,20 @@ def _twins(row: Row) -> list[Row]:
         return [row]
     before = replace(row, settings={name: value for name, value in row.settings.items() if name != "augment"})
     return [before, replace(row, name=f"{row.name}{AUGMENTED}")]
+
+
+def _with_adapters(rows: list[Row], tasks: Sequence[str], settings: Mapping[str, Any]) -> list[Row]:
+    """A row that fuses adapters is given those of all tasks; rows that train them are added where there are none."""
+    found = {(row.task, row.name): row for row in rows}
+    for place, row in list(found.items()):
+        method = get_method(row.method)
+        if method.fuses is None:
+            continue
+        members = {task: Row(task, method.fuses, row.model, _read_by(method.fuses, settings)) for task in tasks}
+        for member in members.values():
+            found.setdefault((member.task, member.name), member)
+        found[place] = replace(row, adapters={task: f"{task}: {member.name}" for task, member in members.items()})
+    return list(found.values())
 
 
 def _count(counts: Counts, row: Row) -> int | None:

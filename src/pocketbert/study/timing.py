@@ -182,7 +182,7 @@ def unknown(plan: Plan, workers: int) -> list[PlannedRun]:
     found: dict[str, PlannedRun] = {}
     for run in plan.runs:
         key = timing_key(run, plan.words[run.task], workers)
-        if key not in known and run.start is None:
+        if key not in known and run.start is None and not run.others:
             found.setdefault(key, run)
     return list(found.values())
 

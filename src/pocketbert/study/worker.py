@@ -46,6 +46,7 @@ def do_bank(message: dict[str, Any], known: Task | Folds, runs: Path, tell: Tell
             message["method"],
             model=message["model"],
             start=start,
+            adapters={name: load_run(runs / folder) for name, folder in message["adapters"].items()},
             settings=get_method(message["method"]).read(message["settings"]),
             check=Check(task.name, {}, warnings=message["warnings"]),
             fold=message["part"],

@@ -1,9 +1,13 @@
 """From what a person has to a Task: a built-in name, a file, a folder, several files; a DataFrame or lists."""
 
 import difflib
+import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from pocketbert.errors import UserError
 from pocketbert.tasks.frames import is_in_memory, is_table, load_frames
@@ -27,9 +31,9 @@ def load_task(
     """A task from a built-in name, or from a file, a folder, or two or three files (train, dev, test); or from memory.
 
     Args:
-        source: a name that `pocketbert tasks` lists, one's own file or folder, or a list of three files. From memory: a
-            DataFrame (of pandas, polars, or anything with `columns` and `[]`), a list of three of them, or a tuple of
-            lists, (texts, labels) or (texts, labels, second_texts).
+        source: a name that `pocketbert tasks` lists (`mnli@10000`: with at most so many training rows), one's own file
+            or folder, or a list of three files. From memory: a DataFrame (of pandas, polars, or anything with `columns`
+            and `[]`), a list of three of them, or a tuple of lists, (texts, labels) or (texts, labels, second_texts).
         name: what a task from memory is called; default: "table".
         text, text2, label: columns of one's own data; guessed, and said in `notes`, where not named.
         seed: cuts one's own data; built-in tasks are cut once and for all.
@@ -45,12 +49,13 @@ def load_task(
         raise UserError(f"name {name!r}: a task of files is called as they are; leave it out")
     given = [source] if isinstance(source, str | Path) else list(source)
     if len(given) == 1 and isinstance(given[0], str):
-        if given[0] in builtin_tasks():
+        called, most = _capped(given[0])
+        if called in builtin_tasks():
             if text or text2 or label:
                 raise UserError(
-                    f"{given[0]} is a built-in task: its columns are known; leave --text, --text2 and --label out"
+                    f"{called} is a built-in task: its columns are known; leave --text, --text2 and --label out"
                 )
-            return load_builtin(given[0], hub=hub, labels_are_real=labels_are_real)
+            return with_most(load_builtin(called, hub=hub, labels_are_real=labels_are_real), most)
         if "," in given[0] and not Path(given[0]).exists():
             given = list(given[0].split(","))
     paths = [Path(name).expanduser() for name in given]
@@ -71,8 +76,9 @@ def load_tasks(sources: Sequence[str | Path], *, hub: bool = False, **options: A
 
 def load_again(source: Source) -> Task:
     """The task that was loaded from there; its files may have been changed since."""
-    if source.paths[0] in builtin_tasks():
-        return load_builtin(source.paths[0], labels_are_real=source.labels_are_real)
+    called, most = _capped(source.paths[0])
+    if called in builtin_tasks():
+        return with_most(load_builtin(called, labels_are_real=source.labels_are_real), most)
     missing = [path for path in source.paths if not Path(path).exists()]
     if missing:
         raise UserError(f"{missing[0]}: is not there any more")
@@ -85,6 +91,28 @@ def load_again(source: Source) -> Task:
         labels_are_real=source.labels_are_real,
         encoding=source.encoding,
     )
+
+
+def _capped(name: str) -> tuple[str, int | None]:
+    """`mnli@10000` → a built-in task, and how many of its training rows to take at most."""
+    called, _, most = name.rpartition("@")
+    if called in builtin_tasks() and most.isascii() and most.isdigit() and 0 < int(most) <= sys.maxsize:
+        return called, int(most)
+    return name, None
+
+
+def with_most(task: Task, most: int | None) -> Task:
+    """The task with at most so many of its training rows, drawn once and for all; dev and test are as they were."""
+    if most is None:
+        return task
+    train, name = task.split("train"), f"{task.name}@{most}"
+    source = None if task.source is None else replace(task.source, paths=(name,))
+    if len(train) <= most:
+        return replace(task, name=name, source=source)
+    rows = np.sort(np.random.default_rng(most).permutation(len(train))[:most])
+    note = f"{name}: {most:,} of the {len(train):,} training rows of {task.name}, drawn at random"
+    splits = {**task.splits, "train": train.take(rows)}
+    return replace(task, name=name, splits=splits, source=source, notes=(*task.notes, note))
 
 
 def _unknown(name: str) -> str:

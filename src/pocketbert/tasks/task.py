@@ -132,6 +132,7 @@ class Task:
     about_splits: tuple[str, ...] = ()  # those of the notes that say how splits were cut
     whole: Split | None = None  # every labelled row, where nobody gave a test split: a study makes folds of them
     source: Source | None = None  # None: made by a program
+    others: "tuple[Task, ...]" = ()  # tasks that are learnt with it, for a method that learns several
 
     @property
     def train(self) -> Split:

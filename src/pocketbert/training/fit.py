@@ -108,7 +108,7 @@ def fit_network(method: Recipe, job: Job, seeds: tuple[int, ...]) -> list[Traine
     for seed in seeds:
         own = replace(settings, seed=seed)
         fresh = make_network(method, encoder, own, labels)
-        trained.append(_trained(method, job, outcome, fresh, tokenizer, own, tasks[0].dev, len(seeds)))
+        trained.append(_trained(method, job, outcome, fresh, tokenizer, own, len(seeds)))
     return trained
 
 
@@ -197,10 +197,10 @@ def _trained(
     network: Network,
     tokenizer: Tokenizer,
     settings: TrainingSettings,
-    dev: Encoded | None,
     seeds: int,
 ) -> Trained:
     """One seed's part of what was trained; of the time that several seeds took together, its share."""
+    dev = None if job.task.dev is None else job.task.dev.encoded(tokenizer, settings.max_length)
     put(network, outcome.weights[settings.seed])
     best = outcome.best[settings.seed]
     fitted = NetworkFitted(network.float().to(settings.device), tokenizer, settings, method.trains, job.task)

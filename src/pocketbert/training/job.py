@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class JobTask:
-    """One task to learn: its labels, what is learnt from, what rate and epoch are chosen on."""
+    """One task to learn: its labels, what is learnt from, what rate and epoch are chosen on, what is scored."""
 
     name: str
     labels: tuple[str, ...]
     train: "Split"
     dev: "Split | None" = None
+    scored: "Split | None" = None  # of one that is learnt beside another: the other's run scores it, too
 
     @property
     def targets(self) -> "np.ndarray":
@@ -56,6 +57,17 @@ class Predictions:
 
     probabilities: "np.ndarray"  # (texts, labels), rows sum to one
     truncated: int = 0  # texts that were longer than what is read
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Shares, or differences of shares, by row and column, shown as a heat map: what a method says of itself."""
+
+    title: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    values: tuple[tuple[float | None, ...], ...]  # None: there is none
+    note: str = ""
 
 
 class Fitted(ABC):
@@ -91,6 +103,7 @@ class Trained:
     elapsed: float = 0.0
     trials: int = 1  # rates x epochs that dev chose from
     dev: Predictions | None = None  # for the dev split, where they were made on the way
+    matrices: list[Matrix] = field(default_factory=list)
 
 
 @dataclass(frozen=True, eq=False)

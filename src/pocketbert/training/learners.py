@@ -17,10 +17,11 @@ from pocketbert.heads import Head, make_head
 from pocketbert.tokenizer import Encoded
 from pocketbert.training.batches import count_batches, epoch_batches
 from pocketbert.training.loop import Candidate, Scores, class_weights, derived_seed
-from pocketbert.training.network import Filter, Network, module_name, read_all
+from pocketbert.training.lower import lower_states
+from pocketbert.training.network import Filter, Network, Readable, module_name, read_all
 from pocketbert.training.optimizer import BETAS, EPSILON, FlatAdamW, rate_schedule
 from pocketbert.training.settings import TrainingSettings
-from pocketbert.training.slice import VocabularySlice, take_slice
+from pocketbert.training.slice import take_slice
 
 ORDER, DROPOUT = 1, 2  # what a derived seed is for
 WORDS = "encoder.embeddings.word.weight"
@@ -32,9 +33,9 @@ class TaskTexts:
 
     name: str
     labels: int
-    train: Encoded
+    train: Readable
     targets: np.ndarray
-    dev: Encoded | None = None
+    dev: Readable | None = None
     dev_targets: np.ndarray | None = None
 
 
@@ -52,18 +53,32 @@ class NetworkLearner:
         trainable = network.chosen(trains)
         parts = network.parts()
         self.trains_encoder = any(parts[name].of != "heads" for name in trainable)
+        self.fixed = network.lowest_trained(trains) if self.trains_encoder else 0  # layers that stay as they are
         if settings.precision == "float64":
             network.double()
         self.slice = None
         if getattr(settings, "vocabulary_slice", False) and WORDS in trainable:
-            texts = [encoded for task in tasks for encoded in (task.train, task.dev) if encoded is not None]
+            texts = [encoded for task in tasks for encoded in (task.train, task.dev) if isinstance(encoded, Encoded)]
             self.slice = take_slice(network.encoder, texts)
-            self.tasks = [_sliced(task, self.slice) for task in tasks]
+            self.tasks = [_changed(task, self.slice.encoded) for task in tasks]
+        if self.fixed and getattr(settings, "cache_features", False):
+            network.begin = self.fixed
+            self.tasks = [_changed(task, lambda texts: lower_states(network, texts)) for task in tasks]
         for name, parameter in network.named_parameters():
             parameter.requires_grad_(name in trainable)
         self.trainable = [(name, p) for name, p in network.named_parameters() if name in trainable]
-        self.optimizer = FlatAdamW(self.trainable, weight_decay=settings.weight_decay, clip=settings.clip)
-        self.steps = sum(count_batches(len(task.train), settings.texts_per_step) for task in tasks)
+        self.optimizer = FlatAdamW(
+            self.trainable,
+            weight_decay=settings.weight_decay,
+            clip=settings.clip,
+            scales=layer_scales(network, getattr(settings, "layer_decay", 1.0)),
+            only_decays=WORDS,
+        )
+        self.counts = batches_per_task(
+            [count_batches(len(task.train), settings.texts_per_step) for task in tasks],
+            getattr(settings, "sampling", PROPORTIONAL),
+        )
+        self.steps = sum(self.counts)
         self.rate = rate_schedule(
             rate, self.steps * (settings.epochs or 1), warmup=settings.warmup, schedule=settings.schedule
         )
@@ -79,6 +94,9 @@ class NetworkLearner:
         self.network.train()
         if not self.trains_encoder:
             self.network.encoder.eval()  # a frozen encoder says the same about a text every time
+        elif self.fixed:
+            for part in (self.network.encoder.embeddings, *self.network.encoder.layers[: self.fixed]):
+                part.eval()  # and so do its lower layers, where only upper ones train
         seed_dropout(self.network, derived_seed(settings.seed, number, DROPOUT), settings.device)
         total, done = 0.0, 0
         for step, (task, rows) in enumerate(self.batches(number), start=number * self.steps):
@@ -88,16 +106,20 @@ class NetworkLearner:
         return [total / max(1, done)]
 
     def batches(self, number: int) -> list[tuple[int, np.ndarray]]:
-        """(task, rows) of one epoch: each task's own batches; those of several tasks in one random order."""
+        """(task, rows) of one epoch: each task's own batches; those of several tasks in one random order.
+
+        A task that is to have more batches than it has rows for begins again.
+        """
         settings = self.settings
         random = np.random.default_rng(derived_seed(settings.seed, number, ORDER))
-        batches = [
-            (place, rows)
-            for place, task in enumerate(self.tasks)
-            for rows in epoch_batches(
-                task.train.lengths, settings.texts_per_step, random, group_by_length=settings.group_by_length
-            )
-        ]
+        batches: list[tuple[int, np.ndarray]] = []
+        for place, task in enumerate(self.tasks):
+            own: list[np.ndarray] = []
+            while len(own) < self.counts[place]:
+                own += epoch_batches(
+                    task.train.lengths, settings.texts_per_step, random, group_by_length=settings.group_by_length
+                )
+            batches += [(place, rows) for rows in own[: self.counts[place]]]
         return batches if len(self.tasks) == 1 else [batches[i] for i in random.permutation(len(batches))]
 
     def step(self, rows: np.ndarray, rate: float, task: int = 0) -> float:
@@ -128,7 +150,8 @@ class NetworkLearner:
         return read_all(lambda batch: self.network(batch, of.name), of.dev, device=self.settings.device)
 
     def evaluate(self) -> list[Scores]:
-        """One task's scores by their plain names; of several, each by the task's, and their mean, which chooses."""
+        """One task's scores by their plain names; of several, each by the task's. What chooses is the mean over all
+        that have a dev split, or, where `selection` says so, the first task's own."""
         scores = [score(self.dev_logits(place), task.dev_targets) for place, task in enumerate(self.tasks)]
         if len(scores) == 1:
             return scores
@@ -138,7 +161,8 @@ class NetworkLearner:
             for name, value in one.values.items()
         }
         for name in scores[0].values:
-            known = [one.values[name] for one in scores if one.chooses is not None]
+            which = scores[:1] if getattr(self.settings, "selection", "") == OWN else scores
+            known = [one.values[name] for one in which if one.chooses is not None]
             whole = [value for value in known if value is not None]
             values[name] = sum(whole) / len(whole) if whole and len(whole) == len(known) else None
         return [Scores(values, next((one.chooses for one in scores if one.chooses), None), scores[0].logits)]
@@ -316,5 +340,34 @@ def score(logits: np.ndarray | None, targets: np.ndarray | None) -> Scores:
     return Scores({"dev_accuracy": accuracy, "dev_loss": float(loss.mean())}, "dev_accuracy", logits)
 
 
-def _sliced(task: TaskTexts, taken: VocabularySlice) -> TaskTexts:
-    return replace(task, train=taken.encoded(task.train), dev=None if task.dev is None else taken.encoded(task.dev))
+PROPORTIONAL, SQUARE_ROOT = "proportional", "square-root"  # how often each of several tasks is trained on
+OWN, MEAN = "own", "mean"  # whose dev split chooses, of several tasks
+
+
+def batches_per_task(batches: Sequence[int], sampling: str) -> list[int]:
+    """Batches per epoch of each task, as many in all as they have; by the square root, small tasks have more."""
+    if sampling == PROPORTIONAL or len(batches) == 1:
+        return list(batches)
+    roots = np.sqrt(batches)
+    ends = np.rint(np.cumsum(roots) / roots.sum() * sum(batches)).astype(int)
+    return [max(1, int(end - begin)) for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
+
+
+def layer_scales(network: Network, decay: float) -> dict[str, float]:
+    """What each parameter's rate is multiplied with: 1 in heads and pooler, and a factor less for each layer down."""
+    if decay == 1.0:
+        return {}
+    layers = len(network.encoder.layers)
+    scales = {}
+    for name, part in network.parts().items():
+        if name.startswith("encoder.layers."):
+            scales[name] = decay ** (layers - int(name.split(".")[2]))
+        elif part.of == "embeddings":
+            scales[name] = decay ** (layers + 1)
+    return scales
+
+
+def _changed(task: TaskTexts, change: Callable[[Encoded], Readable]) -> TaskTexts:
+    """The same task, its texts made into something else that batches are made of."""
+    train = change(task.train) if isinstance(task.train, Encoded) else task.train
+    return replace(task, train=train, dev=change(task.dev) if isinstance(task.dev, Encoded) else task.dev)

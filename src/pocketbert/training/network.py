@@ -7,15 +7,15 @@ every parameter as a `Part`; the same filter says what is saved, loaded and coun
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pocketbert.encoder import Encoder, is_added
+from pocketbert.encoder import Encoder, Encoding, is_added
 from pocketbert.errors import UserError
 from pocketbert.heads import Head
-from pocketbert.tokenizer import Encoded
 from pocketbert.training.batches import by_length
 
 Batch = dict[str, Tensor]
@@ -33,6 +33,17 @@ class Part:
 Filter = Callable[[Part], bool]
 
 
+class Readable(Protocol):
+    """Texts as batches are made of them: tokenised (`Encoded`), or read by the lower layers as well."""
+
+    @property
+    def lengths(self) -> np.ndarray: ...
+
+    def __len__(self) -> int: ...
+
+    def tensors(self, rows: np.ndarray) -> Batch: ...
+
+
 class Network(nn.Module):
     """Encoder, pooling, heads."""
 
@@ -44,21 +55,30 @@ class Network(nn.Module):
             raise UserError(f"two of the tasks {', '.join(heads)} have nearly the same name; rename one")
         self.pooling = pooling
         self.only_cls = only_cls
+        self.begin = 0  # layers that a batch with "states" has been through (training/lower.py)
 
     def head(self, task: str) -> Head:
         head = self.heads[module_name(task)]
         assert isinstance(head, Head)
         return head
 
+    def keep_head(self, task: str) -> None:
+        """Leave all heads but one behind."""
+        self.heads = nn.ModuleDict({module_name(task): self.head(task)})
+
     def forward(self, batch: Batch, task: str) -> Tensor:
         head = self.head(task)
         if head.reads_states:
-            return head(self.encoder(**batch).last_hidden_state, batch["attention_mask"])  # (B, K)
+            return head(self.encode(batch).last_hidden_state, batch["attention_mask"])  # (B, K)
         return head(self.pool(batch))  # (B, K)
+
+    def encode(self, batch: Batch, *, only_cls: bool = False) -> Encoding:
+        """All layers; or, of texts whose lower states are known, those above them."""
+        return self.encoder(**batch, only_cls=only_cls, begin=self.begin if "states" in batch else 0)
 
     def pool(self, batch: Batch) -> Tensor:
         """One vector a sentence. [CLS] alone is enough unless the pooling reads the other tokens' last states."""
-        encoding = self.encoder(**batch, only_cls=self.only_cls and self.pooling != "mean")
+        encoding = self.encode(batch, only_cls=self.only_cls and self.pooling != "mean")
         if self.pooling == "pooler":
             return encoding.pooler_output  # (B, H)
         if self.pooling == "cls":
@@ -80,6 +100,17 @@ class Network(nn.Module):
         parts = self.parts()
         return {name: parameter for name, parameter in self.named_parameters() if trains(parts[name])}
 
+    def lowest_trained(self, trains: Filter) -> int:
+        """How many of the lowest layers have nothing that trains in or below them."""
+        numbers = [len(self.encoder.layers)]
+        parts = self.parts()
+        for name in self.chosen(trains):
+            if parts[name].of == "embeddings":
+                return 0
+            if name.startswith("encoder.layers."):
+                numbers.append(int(name.split(".")[2]))
+        return min(numbers)
+
     def stands_alone(self, trains: Filter) -> bool:
         """Is everything that is read also trained? Then what is saved needs nothing of what it started from."""
         return all(trains(part) for part in self.parts().values() if part.read)
@@ -100,7 +131,7 @@ def mean_pool(states: Tensor, attention_mask: Tensor) -> Tensor:
 
 def read_all(
     function: Callable[[Batch], Tensor],
-    encoded: Encoded,
+    encoded: Readable,
     *,
     batch_size: int = 32,
     device: str = "cpu",

@@ -5,7 +5,7 @@ update each, one norm for clipping, one zeroing. The mathematics is torch's Adam
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -21,20 +21,35 @@ def decays(name: str, parameter: Tensor) -> bool:
 
 
 class FlatAdamW:
-    """AdamW over the parameters of a module that a predicate lets train."""
+    """AdamW over the parameters of a module that a predicate lets train.
 
-    def __init__(self, parameters: Iterable[tuple[str, nn.Parameter]], *, weight_decay: float, clip: float) -> None:
-        named = list(parameters)
-        groups = [_flatten([p for name, p in named if decays(name, p) is wanted]) for wanted in (True, False)]
-        self.vectors = [vector for vector in groups if vector is not None]
+    Args:
+        scales: what the rate is multiplied with, by the parameter's name; those that are not named have 1. One pair of
+            vectors per scale.
+        only_decays: the name of a parameter some of whose rows may be left out, and only decay (training/slice.py).
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[tuple[str, nn.Parameter]],
+        *,
+        weight_decay: float,
+        clip: float,
+        scales: Mapping[str, float] | None = None,
+        only_decays: str = "",
+    ) -> None:
+        scale_of = scales or {}
+        by_group: dict[tuple[float, bool], list[nn.Parameter]] = {}
+        for name, parameter in parameters:
+            by_group.setdefault((scale_of.get(name, 1.0), decays(name, parameter)), []).append(parameter)
+        groups = sorted(by_group, reverse=True)  # matrices before vectors
+        self.vectors = [_flatten(by_group[group]) for group in groups]
+        self.scales = [scale for scale, _ in groups]
         self.clip = clip
         self.weight_decay = weight_decay
         self.decay = 1.0  # what has become of a weight that only decays
-        self.decays = [
-            weight_decay if wanted else 0.0
-            for vector, wanted in zip(groups, (True, False), strict=True)
-            if vector is not None
-        ]
+        self.decay_scale = scale_of.get(only_decays, 1.0)
+        self.decays = [weight_decay if wanted else 0.0 for _, wanted in groups]
         self.means = [torch.zeros_like(vector) for vector in self.vectors]
         self.squares = [torch.zeros_like(vector) for vector in self.vectors]
         self.steps = [torch.zeros((), dtype=torch.float32, device=vector.device) for vector in self.vectors]
@@ -65,12 +80,12 @@ class FlatAdamW:
                 amsgrad=False,
                 beta1=BETAS[0],
                 beta2=BETAS[1],
-                lr=rate,
+                lr=rate * self.scales[i],
                 weight_decay=self.decays[i],
                 eps=EPSILON,
                 maximize=False,
             )
-        self.decay *= 1.0 - rate * self.weight_decay
+        self.decay *= 1.0 - rate * self.decay_scale * self.weight_decay
 
     def state(self) -> dict[str, Tensor]:
         """Everything a later process needs to go on, as tensors."""
@@ -94,10 +109,8 @@ class FlatAdamW:
                 self.steps[i].copy_(tensors[f"{i}.step"])
 
 
-def _flatten(parameters: list[nn.Parameter]) -> nn.Parameter | None:
+def _flatten(parameters: list[nn.Parameter]) -> nn.Parameter:
     """Lay parameters end to end, and make each a view into the long vector; their gradients too."""
-    if not parameters:
-        return None
     vector = nn.Parameter(torch.cat([p.detach().reshape(-1) for p in parameters]))
     vector.grad = torch.zeros_like(vector)
     offset = 0
