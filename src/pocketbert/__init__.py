@@ -30,7 +30,7 @@ _WHERE = {
     "load_task": "pocketbert.tasks",
     "load_tokenizer": "pocketbert.loading",
     "predict_file": "pocketbert.predict",
-    "predict_shards": "pocketbert.predict_shards",
+    "predict_shards": "pocketbert.shards",
     "pretrain": "pocketbert.pretraining",
     "save_model": "pocketbert.checkpoints",
     "train_run": "pocketbert.train",

@@ -16,8 +16,8 @@ from training.conftest import BAD, FILL, GOOD
 
 from pocketbert.errors import UserError
 from pocketbert.predict import predict_file
-from pocketbert.predict_shards import PREDICTED, predict_shards
 from pocketbert.runs import load_run
+from pocketbert.shards import PREDICTED, predict_shards
 
 
 def write_shards(folder: Path, shards: int, rows: int) -> None:

@@ -84,7 +84,7 @@ def predict(
     columns: dict[str, Any] = {"text": _one(text, "--text"), "text2": _one(text2, "--text2"), "encoding": encoding}
     with row_progress("predicted") as tick:
         if glob.has_magic(str(file)) and not file.exists():
-            from pocketbert.predict_shards import predict_shards
+            from pocketbert.shards import predict_shards
 
             folder = out or Path(f"{file.parent.resolve().name or 'shards'}.predicted")
             done = predict_shards(recommended_run(run), file, folder, workers=workers, tick=tick, **columns, **options)
