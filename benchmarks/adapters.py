@@ -114,7 +114,11 @@ def their_steps(encoder: Encoder, texts: TaskTexts) -> dict[str, tuple[Step, int
     reduction = max(1, min(16, width // 32))  # as ours
     adapted.add_adapter("movies", config=adapters.SeqBnConfig(reduction_factor=reduction))
     adapted.train_adapter("movies")
-    return {"transformers: all": stepping(plain), "adapters library: pfeiffer": stepping(adapted)}
+    model = stepping(adapted)
+    model[0](np.arange(2))
+    unread = [name for name, p in adapted.named_parameters() if p.requires_grad and p.grad is None]
+    assert not unread, f"the library's adapter is not in use: {unread}"
+    return {"transformers: all": stepping(plain), "adapters library: pfeiffer": model}
 
 
 def measure_speed(size: str, task: Task, rounds: int, steps: int, threads: int) -> list[list[str]]:

@@ -37,6 +37,14 @@ def test_the_simulations_of_intervals_and_tests_run():
 
 
 @pytest.mark.slow
+def test_steps_of_adapters_are_timed_and_many_of_them_share_an_encoder():
+    told = run("adapters", "speed", "--sizes", "tiny", "--rounds", 1, "--steps", 1, "--threads", 1)
+    assert "pfeiffer, top 1 of 2, lower ones cached" in told
+    told = run("adapters", "memory", "--model", "pocket-tiny", "--count", 3, "--threads", 1)
+    assert "predictions equal to each alone: yes" in told
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["speed", "scaling", "pretraining"])
 def test_every_benchmark_runs_and_gives_numbers(name, data, tmp_path):
     """At toy scale: it works, or it does not; the numbers mean nothing."""
