@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from pocketbert.report.document import HeatMap
-from pocketbert.study.scored import ScoredRow
 from pocketbert.statistics.variance import LEVEL, critical_value
+from pocketbert.study.scored import ScoredRow
 
 Lines = tuple[tuple[float | None, ...], ...]
 
