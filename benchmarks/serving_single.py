@@ -67,11 +67,12 @@ def make_onnx(folder: Path, file: str, threads: int, max_length: int) -> Predict
 
 def quantise(folder: Path) -> None:
     """model.onnx → int8.onnx: weights of int8, activations quantised as they come, as onnxruntime's guide has it."""
+    import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
-    from onnxruntime.quantization.shape_inference import quant_pre_process
 
-    quant_pre_process(folder / "model.onnx", folder / "prepared.onnx", skip_symbolic_shape=True)
-    quantize_dynamic(folder / "prepared.onnx", folder / "int8.onnx", weight_type=QuantType.QInt8, per_channel=True)
+    model = onnx.load(folder / "model.onnx")
+    del model.graph.value_info[:]  # shapes that the exporter noted; the quantiser turns weights round, and they clash
+    quantize_dynamic(model, folder / "int8.onnx", weight_type=QuantType.QInt8, per_channel=True)
 
 
 def measure_single(
