@@ -196,5 +196,5 @@ def test_layers_that_get_modules_are_the_uppermost():
     assert weights_fingerprint(encoder) == before
     encoder.put_added({})
     assert not encoder.added()
-    with pytest.raises(UserError, match="adapter_layers: 'top:0' is neither all nor top: and a number"):
+    with pytest.raises(UserError, match="adapter_layers: 'top:0' is not all, nor top: and a number"):
         get_method("pfeiffer").read({"adapter_layers": "top:0"})

@@ -114,18 +114,18 @@ def test_what_cannot_be_audited_is_said():
 
 
 def test_ones_own_sentences_are_swapped_where_english_allows():
-    texts = [f"She was {word} at work today." for word in ("late", "kind", "slow", "good", "warm", "cold")]
+    texts = [f"She was {word} at work today." for word in ("late", "kind", "slow", "good", "warm", "cold", "calm", "ill")]
     result = pb.audit(biased(-0.5), "own", texts=[*texts, "The film is long."])
-    assert one(result, "she-he").n == 6
+    assert one(result, "she-he").n == 8
     assert one(result, "she-he").flagged
-    assert any("6 of 7 texts" in note for note in result.notes)
+    assert any("8 of 9 texts" in note for note in result.notes)
 
 
 def test_before_and_after_are_tested_template_by_template():
     (line, *_) = before_and_after([biased(-0.6)] * 2, [biased(-0.1)] * 2, small=True)
     assert line.pair == "she-he"
     assert line.difference == pytest.approx(line.after - line.before)
-    assert line.low < line.difference < line.high
+    assert line.low <= line.difference <= line.high
     assert "smaller (p" in line.sentence
     same = before_and_after(biased(-0.3, unstable=0.5), biased(-0.3, unstable=0.5), small=True)[0]
     assert "no significant difference" in same.sentence
@@ -152,3 +152,11 @@ def test_a_neutral_word_moves_an_unstable_model_as_much_as_a_pronoun():
     result = pb.audit(Scored(lambda text: noise(text, 1.0)))
     control = next(line for line in result.controls if line.pair == "neutral word")
     assert np.isclose(control.absolute_change, one(result, "she-he").absolute_change, rtol=0.2)
+
+
+def test_six_sentences_cannot_be_significant_after_correction_and_that_is_said():
+    texts = [f"She was {word} at work today." for word in ("late", "kind", "slow", "good", "warm", "cold")]
+    found = one(pb.audit(biased(-0.5), "own", texts=texts), "she-he")
+    assert not found.flagged
+    assert found.mean_change < -0.1
+    assert "with 6 templates none can be significant" in found.sentence

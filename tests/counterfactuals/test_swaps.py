@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pocketbert.counterfactuals import GROUPS, swap_gender, swap_pronouns
 from pocketbert.counterfactuals.swaps import swap_name
 from pocketbert.counterfactuals.templates import templates
-from pocketbert.counterfactuals.verbs import plural_of, singular_of
+from pocketbert.counterfactuals.verbs import SAME_PAST, plural_of, singular_of
 from pocketbert.counterfactuals.words import KINSHIP, NAMES, NEUTRAL_NAMES, NOUNS, OCCUPATIONS
 
 
@@ -96,7 +96,9 @@ def test_there_and_back_is_the_text_where_a_swap_can_be_inverted(template, perso
             assert swapped is None
         elif swapped is not None:
             assert swapped == expected
-            assert swap_pronouns(swapped, source, source=target) == text
+            back = swap_pronouns(swapped, source, source=target)
+            same = any(word in SAME_PAST for word in text.lower().split())  # they hurt: he hurt, or he hurts?
+            assert back == text or (back is None and same and target == "they")
 
 
 def test_nearly_every_sentence_of_our_templates_can_be_swapped_by_rule():

@@ -25,12 +25,17 @@ RIGHT = {  # what a place may hold; all else must be refused
     "hub": {"bool"},
     "minutes": {"float", "tiny"},
     "curves": {"texts", "list"},
+    "adapters": {"bare", "table"},
+    "others": {"texts", "list"},
     "name": {"text", "empty", "lines"},
     "out": {"text", "empty", "lines"},
     "settings": {"bare", "table"},
     "row": {"list", "tables"},
 }
-FLAGS = {"class_weights", "group_by_length", "only_cls", "vocabulary_slice", "cache_features", "keep_rate", "curve"}
+FLAGS = {"class_weights", "group_by_length", "only_cls", "vocabulary_slice", "cache_features", "keep_rate", "curve"} | {
+    "audit",
+    "forward_transfer",
+}
 TEXTS = {"task", "method", "model", "start", "rate_from", "vocabulary", "device", "theirs", "note"}
 WHOLE = {"patience": {"zero"}, "seed": {"zero"}, "folds": {"zero"}}
 SHARES = {
@@ -38,6 +43,8 @@ SHARES = {
     "margin": {"zero", "tiny"},
     "weight_decay": {"zero", "tiny"},
     "warmup": {"zero", "tiny"},
+    "replay": {"zero", "tiny"},
+    "lora_alpha": {"float"},
 }
 
 

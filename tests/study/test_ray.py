@@ -143,7 +143,7 @@ def test_a_node_uses_the_model_that_was_sent_to_it_also_for_the_runs_a_run_start
     told = {"epochs": 1, "max_length": 32, "learning_rate": 1e-3}
     common = {"task": "toy", "part": None, "model": str(tmp_path / "only" / "there"), "settings": told, "warnings": []}
     common["without_dev"] = False
-    common["share"] = 1.0
+    common |= {"share": 1.0, "others": [], "adapters": {}}
     plan = make_plan([Row("toy", "majority")], {"toy": make_task()})
     sent = (task_to_json(plan, "toy"), common["model"], files, __version__)
     first = {**common, "method": "bitfit", "start": None, "seeds": {0: "a"}}

@@ -294,4 +294,10 @@ def test_methods_are_listed_as_objects_with_names():
         "finetune",
         "scratch",
         "bitfit",
+        "lora",
+        "houlsby",
+        "pfeiffer",
+        "fusion",
+        "multitask",
+        "sequential",
     ]

@@ -65,8 +65,9 @@ def audit_masked(model: str | os.PathLike[str]) -> MaskedResult:
             f"model '{found.name}' has no masked-word head: no pronoun can be asked of it; audit a run of it"
         )
     tokenizer = found.require_tokenizer()
-    ids = [tokenizer.ids.get(group) for group in GROUPS]
-    if None in ids:
+    rows = {token: row for row, token in enumerate(tokenizer.tokens)}
+    ids = [rows[group] for group in GROUPS if group in rows]
+    if len(ids) < len(GROUPS):
         raise UserError(f"model '{found.name}': its vocabulary does not have he, she and they; is it an English one?")
     women = women_by_occupation()
     people = list(dict.fromkeys([*(one for one, _ in OCCUPATIONS), *women]))

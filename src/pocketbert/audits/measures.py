@@ -41,7 +41,7 @@ class Change:
     p_value: float
     permutation_p_value: float
     equivalence_p_value: float  # of "the change is as large as the margin, or larger"
-    detectable: float  # the smallest mean change that four audits of five like this one would have found
+    detectable: float  # the smallest mean change that four audits of five like this one would have found; 1: none
     pairs: int
     templates: int
     trainings: int
@@ -94,11 +94,16 @@ def measure_change(
         p_value=max(permuted, min(1.0, 2 * one_sided_p_value(abs(mean), noise))),
         permutation_p_value=permuted,
         equivalence_p_value=one_sided_p_value(margin - abs(mean), noise),
-        detectable=float(detectable_effect(noise, level)),
+        detectable=float(detectable_effect(noise, level)) if least_p_value(templates) <= level else 1.0,
         pairs=values.shape[-1],
         templates=count_clusters(0, templates),
         trainings=values.shape[-2],
     )
+
+
+def least_p_value(templates: np.ndarray) -> float:
+    """That the test by signs can give: with few templates all changes may be alike, and it is still not small."""
+    return max(2.0 ** (1 - count_clusters(0, templates)), 1 / (PERMUTATIONS + 1))
 
 
 def permutation_p_value(each: np.ndarray, templates: np.ndarray) -> float:

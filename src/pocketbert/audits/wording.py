@@ -33,6 +33,11 @@ def sentence(one: ChangeResult, label: str, margin: float, control: ChangeResult
         told += f"; it is shown to be smaller than {points(margin)} all the same." if one.equivalent else "."
     elif one.equivalent:
         told = f"{swap}: the mean change is shown to be smaller than {points(margin)} ({interval})."
+    elif one.detectable >= 1:
+        told = (
+            f"{swap}: mean change {100 * one.mean_change:+.1f} points ({interval}); with {one.templates} templates none "
+            f"can be significant after correction for the other comparisons ({p_value(one.p_corrected)})."
+        )
     else:
         told = (
             f"{swap}: no significant mean change ({interval}), but it is not shown to be small: an effect below "

@@ -42,6 +42,7 @@ PLAIN_VERBS = word_set(
 )
 # After these, "her" is no determiner and "his" stands alone: nothing that it could belong to follows.
 NO_NOUN = word_set(
+    "some any no each another such "
     "a an the this that these those i you he she it we they me us them him my your our their and or but nor so than "
     "as if when while because since until although though unless whether where who whom which what how why to of in on "
     "at by for from with without about against between into onto through during before after above below under over "
@@ -277,7 +278,7 @@ def _full_form(contraction: str, following: str) -> str | None:
         return "is" if contraction == "'re" else "has"
     if following in verbs.PARTICIPLES:
         return "has"
-    return None if verbs.is_past(following) else "is"
+    return None if verbs.is_past(following) and following not in verbs.FEELINGS else "is"
 
 
 def _finite(word: str, *, to_plural: bool) -> bool:

@@ -26,6 +26,9 @@ PAST = word_set(  # of irregular verbs; also those whose past is their base: aft
 )
 SAME_PAST = word_set("beat bet burst cast cost cut hit hurt let put quit read set shut upset")
 PARTICIPLES = word_set("been had got gotten done gone become seen made taken given known come")
+FEELINGS = word_set(  # they look like a past and are adjectives: he's tired is "he is tired"
+    "tired bored excited worried scared pleased delighted interested surprised disappointed married gifted talented"
+)
 NOT_VERBS = word_set(  # they end in s, and are no verb after "he"
     "always sometimes perhaps besides nevertheless thus plus less unless across us its his yes this as towards "
     "afterwards nowadays overseas regardless"

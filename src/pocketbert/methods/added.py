@@ -38,7 +38,7 @@ class AddedSettings(TrainingSettings):
             return layers
         number = self.adapter_layers.removeprefix(TOP)
         if not (self.adapter_layers.startswith(TOP) and number.isascii() and number.isdigit() and int(number) > 0):
-            raise UserError(f"adapter_layers: {shown(self.adapter_layers)} is neither {EVERY} nor {TOP} and a number")
+            raise UserError(f"adapter_layers: {shown(self.adapter_layers)} is not {EVERY}, nor {TOP} and a number")
         return min(int(number), layers)
 
 
