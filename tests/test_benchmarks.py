@@ -31,6 +31,7 @@ def run(name, *arguments, **environment):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_the_simulations_of_intervals_and_tests_run():
     told = run("coverage", "--quick")
     assert "differences called detectable are found" in told

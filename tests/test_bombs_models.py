@@ -373,6 +373,7 @@ def test_a_child_that_is_not_done_in_time_is_ended_by_its_parent(endless, tmp_pa
         unpickle.convert(endless, tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_memory_is_given_by_the_size_of_the_file(tmp_path, monkeypatch):
     monkeypatch.setattr(unpickle, "MEMORY", 50_000_000)
     torch.save({"x": torch.zeros(50_000_000)}, tmp_path / "large")
@@ -409,6 +410,7 @@ def wait_until(is_so, seconds):
     return is_so()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes in /proc")
 def test_the_child_that_reads_a_pickle_ends_when_its_parent_is_killed(model, tmp_path):
     packed(NESTED)(model / "pytorch_model.bin")

@@ -119,6 +119,7 @@ def test_onnx_gives_the_runs_own_probabilities_for_any_batch_and_length(runs, tm
         np.testing.assert_allclose(np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True), padded, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_an_onnx_file_is_the_same_by_command_and_tells_nothing_of_the_machine_it_was_made_on(runs, tmp_path):
     run = runs("finetune")
     export_run(run, tmp_path / "own", format="onnx")

@@ -92,6 +92,7 @@ def show(tmp_path, *arguments, **environment):
     return subprocess.run(command, capture_output=True, text=True, check=False, env=values, timeout=120)
 
 
+@pytest.mark.slow
 def test_only_the_files_we_read_are_downloaded_and_afterwards_the_cache_is_enough(hub, tmp_path):
     done = show(tmp_path, "show", "small/bert", HF_ENDPOINT=hub)
     assert done.returncode == 0, done.stderr
@@ -103,6 +104,7 @@ def test_only_the_files_we_read_are_downloaded_and_afterwards_the_cache_is_enoug
     assert offline.returncode == 0, offline.stderr
 
 
+@pytest.mark.slow
 def test_a_wrong_name_and_a_wrong_revision_are_told_apart(hub, tmp_path):
     nameless = show(tmp_path, "show", "small/brt", HF_ENDPOINT=hub)
     assert nameless.returncode == 2

@@ -51,6 +51,7 @@ def test_a_folder_killed_at_any_change_is_the_old_or_the_new(tmp_path, before):
     assert read_folder(target) == "new"
 
 
+@pytest.mark.slow
 def test_a_folder_whose_mending_is_killed_too_is_never_lost(tmp_path):
     target = tmp_path / "folder"
     write_folder(target, "old")

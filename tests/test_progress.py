@@ -69,6 +69,7 @@ def test_in_a_terminal_fit_and_study_show_a_bar_and_are_quiet_when_asked(tmp_pat
     assert after == ""
 
 
+@pytest.mark.slow
 def test_elsewhere_both_are_silent_unless_asked(tmp_path):
     silent, asked = FIT.format("") + "\n" + STUDY.format(""), FIT.format(ASKED) + "\n" + STUDY.format(ASKED)
     before, _, said = elsewhere(f"{GIVEN}{silent}\n{NEXT}{asked}", tmp_path).partition("NEXT")
@@ -90,6 +91,7 @@ def test_in_a_notebook_without_ipywidgets_there_are_lines(monkeypatch, capsys):
     assert [line.split(":")[0] for line in said.splitlines()] == ["rate 0.001, epoch 1/2", "rate 0.001, epoch 2/2"]
 
 
+@pytest.mark.slow
 def test_processes_of_scikit_learn_do_not_all_draw_on_one_terminal(tmp_path):
     search = (
         "from sklearn.model_selection import cross_val_score\n"

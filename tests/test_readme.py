@@ -21,7 +21,7 @@ SMALL = {  # flags to add to a command, unless it has them, so that a test of it
         "--epochs": "1",
         "--folds": "2",
         "--models": "pocket-tiny",
-        "--workers": "2",
+        "--workers": "1",
         "--repeats": "1",
     },
     "train": {"--epochs": "1"},

@@ -68,6 +68,7 @@ def test_the_examples_of_every_public_name_are_run(tmp_path, monkeypatch):
     assert result.attempted >= len(NAMES)
 
 
+@pytest.mark.slow
 def test_the_reference_is_built_offline_and_every_link_leads_somewhere(tmp_path):
     import subprocess
 

@@ -46,7 +46,12 @@ def test_a_closed_standard_output_is_one_line_and_closed_standard_error_leaves_t
     assert "nosuch" in json.loads(done.stdout)["error"]
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "ascii:strict", "cp437"])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "encoding", ["ascii", *(pytest.param(one, marks=SLOW) for one in ("latin-1", "ascii:strict", "cp437"))]
+)
 def test_a_terminal_without_utf8_gets_escapes_and_a_document_stays_json(encoding, tmp_path):
     (tmp_path / "d.csv").write_text("text,label\n" + "".join(f"good {i},čtyři\nbad {i},😀\n" for i in range(40)))
     told = {"PYTHONIOENCODING": encoding, "POCKETBERT_HOME": str(tmp_path)}

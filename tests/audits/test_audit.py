@@ -114,7 +114,9 @@ def test_what_cannot_be_audited_is_said():
 
 
 def test_ones_own_sentences_are_swapped_where_english_allows():
-    texts = [f"She was {word} at work today." for word in ("late", "kind", "slow", "good", "warm", "cold", "calm", "ill")]
+    texts = [
+        f"She was {word} at work today." for word in ("late", "kind", "slow", "good", "warm", "cold", "calm", "ill")
+    ]
     result = pb.audit(biased(-0.5), "own", texts=[*texts, "The film is long."])
     assert one(result, "she-he").n == 8
     assert one(result, "she-he").flagged

@@ -78,6 +78,7 @@ def command_of(text: str) -> str:
     return found[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_command_on_the_card_runs_at_toy_scale(name, tmp_path, teacher):
     words = shlex.split(command_of(card(name)))[1:]

@@ -200,6 +200,7 @@ def test_options_that_cannot_be_are_said_before_anything_is_loaded(wrong, says):
         ServeOptions(**{"runs": ("run",), **wrong})
 
 
+@pytest.mark.slow
 def test_each_worker_counts_and_all_are_told_together(runs):
     served = Served(runs["words"], "--workers", "2")
     try:

@@ -116,6 +116,7 @@ def test_minutes_are_planned_from_what_was_measured_kept_and_gone_on_with(tmp_pa
     assert "runs are finished already" in err
 
 
+@pytest.mark.slow
 def test_one_plan_gives_the_same_bytes_with_one_worker_and_with_two(tmp_path, reviews):
     arguments = ["study", reviews, "--models", "pocket-tiny", "--methods", "frozen", "--minutes", "1", "--folds", "3"]
     run(*arguments, "--workers", "2", "--out", tmp_path / "two", home=tmp_path / "home")

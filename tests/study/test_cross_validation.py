@@ -76,6 +76,7 @@ def test_one_worker_and_two_give_identical_bytes_and_so_does_a_study_that_was_cu
     assert files_of(tmp_path / "cut") == files_of(folder)
 
 
+@pytest.mark.slow
 def test_more_seeds_and_repeats_only_add_runs(done, tmp_path, reviews, model):
     folder = tmp_path / "study"
     shutil.copytree(done[0], folder)
@@ -132,6 +133,7 @@ def test_a_changed_recommendation_makes_a_new_final_model(done, tmp_path, review
     assert load_run(folder / "final").metadata["method"] == "tfidf"
 
 
+@pytest.mark.slow
 def test_labels_that_were_changed_are_among_the_suspects(tmp_path, reviews):
     rows = list(csv.reader(reviews.read_text(encoding="utf-8").splitlines()))
     header, rows = rows[0], rows[1:]

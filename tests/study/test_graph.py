@@ -124,11 +124,13 @@ def results(folder):
     return json.loads((folder / "study.json").read_text())
 
 
+@pytest.mark.slow
 def test_two_workers_write_the_same_bytes(calm, described, tmp_path):
     run("study", "--config", described, "--workers", "2", "--out", tmp_path / "study", home=tmp_path / "home")
     assert numbers_of(tmp_path / "study") == numbers_of(calm[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shares", [(0.35,), pytest.param((0.2, 0.35, 0.5), marks=pytest.mark.slow)])
 def test_killed_at_some_moments_it_goes_on_to_the_same_bytes(calm, described, tmp_path, shares):
     arguments = ["study", "--config", described, "--workers", "2", "--out", tmp_path / "study"]
@@ -145,6 +147,7 @@ def test_killed_at_some_moments_it_goes_on_to_the_same_bytes(calm, described, tm
     assert numbers_of(tmp_path / "study") == numbers_of(calm[0])
 
 
+@pytest.mark.slow
 def test_on_ray_the_same_bytes(calm, described, tmp_path, only_ray):
     pytest.importorskip("ray", reason="Ray is not installed (the extra: pocketbert[ray])")
     from study.test_ray import Cluster

@@ -83,6 +83,7 @@ def torment(tmp_path: Path, reviews: Path, model: str, kills: int) -> None:
     assert files_of(folder) == files_of(tmp_path / "calm")
 
 
+@pytest.mark.slow
 def test_a_study_survives_being_killed(tmp_path, reviews, model):
     torment(tmp_path, reviews, model, kills=2)
 

@@ -62,6 +62,7 @@ def test_a_study_ends_with_a_table_a_verdict_and_a_report(done):
     assert len(list(csv.DictReader((folder / "results.csv").read_text().splitlines()))) == 8
 
 
+@pytest.mark.slow
 def test_one_worker_and_two_give_identical_bytes(done, tmp_path, reviews, model):
     folder, _, _ = done
     run("study", reviews, "--models", model, *SMALL, "--workers", "1", "--out", tmp_path / "one", home=tmp_path / "h")
@@ -69,6 +70,7 @@ def test_one_worker_and_two_give_identical_bytes(done, tmp_path, reviews, model)
     assert files_of(tmp_path / "one") == files_of(folder)
 
 
+@pytest.mark.slow
 def test_a_small_run_is_not_said_to_need_the_memory_of_a_larger_one_before_it(tmp_path):
     path = tmp_path / "long.csv"
     words = ["a", "long", "text", "of", "many", "words", "that", "are", "good", "or", "bad", "as", "films", "are"]
@@ -98,6 +100,7 @@ def test_a_small_run_is_not_said_to_need_the_memory_of_a_larger_one_before_it(tm
     assert memory_of_tiny("mini,tiny") < 1.1 * memory_of_tiny("tiny")
 
 
+@pytest.mark.slow
 def test_the_same_command_again_repeats_nothing_and_more_seeds_only_add(done, tmp_path, reviews, model):
     folder, _, _ = done
     stamps = {path: path.stat().st_mtime_ns for path in folder.glob("runs/*/manifest.json")}
@@ -172,6 +175,7 @@ def test_the_index_is_made_from_the_folders(done):
     assert json.loads((folder / "index.json").read_text())["runs"] == whole
 
 
+@pytest.mark.slow
 def test_runs_lists_them(done, tmp_path):
     folder, _, _ = done
     out, _ = run("runs", folder, "--json", home=tmp_path)
@@ -315,6 +319,7 @@ def test_a_run_that_fails_is_reported_and_the_others_are_finished(task, model, t
     assert [row.name for row in study.results.rows] == ["tfidf"]
 
 
+@pytest.mark.slow
 def test_a_rate_that_the_first_seed_chose_is_kept_by_the_others(task, tmp_path):
     rates = (1e-6, 3e-3)
     row = Row("toy", "scratch", "tiny", {"epochs": 2, "learning_rate": rates}, "kept", 3, keep_rate=True)
@@ -341,6 +346,7 @@ def test_a_rate_that_nobody_chose_is_a_failure_of_all_seeds(task, tmp_path):
     study.plan()
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_said_and_the_study_goes_on_when_there_is_room(tmp_path, reviews, model):
     """A limit on file sizes stands in for a full disk: writing fails in the same place."""
     arguments = ["study", reviews, "--models", model, *SMALL, "--workers", "1", "--out", tmp_path / "study"]

@@ -110,7 +110,20 @@ def test_patience_stops_early(task, model, tmp_path):
     assert len(run.metrics["history"]) < 30
 
 
-@pytest.mark.parametrize("name", METHODS)
+ALIKE = (
+    "bitfit",
+    "lora",
+    "houlsby",
+    "fusion",
+    "multitask",
+)  # train as others do that are started anew, or killed, here
+
+
+def mostly_slow(names):
+    return [pytest.param(name, marks=[pytest.mark.slow] if name in ALIKE else []) for name in names]
+
+
+@pytest.mark.parametrize("name", mostly_slow(METHODS))
 def test_two_fresh_processes_write_byte_identical_predictions(name, model, beside, tmp_path, task):
     outs = []
     for i in range(2):
@@ -159,12 +172,7 @@ MOMENTS = [  # a learning rate, and the epoch after which it is killed; every on
 ]
 
 
-ALIKE = ("lora", "houlsby", "fusion", "multitask")  # train as others do that are killed here
-
-
-@pytest.mark.parametrize(
-    "method", [pytest.param(name, marks=[pytest.mark.slow] if name in ALIKE else []) for name in NEURAL]
-)
+@pytest.mark.parametrize("method", mostly_slow(NEURAL))
 @pytest.mark.parametrize(("rate", "epoch"), MOMENTS)
 def test_killed_after_any_epoch_a_run_goes_on_to_the_same_bytes(method, rate, epoch, model, beside, tmp_path):
     done = _train_in_another_process(tmp_path / "whole", method, model, beside)

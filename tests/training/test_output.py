@@ -55,6 +55,7 @@ def test_standard_output_is_not_two_things_at_once(run, texts, model):
         assert "with --json standard output is one document" in json.loads(done.stdout)["error"]
 
 
+@pytest.mark.slow
 def test_vectors_may_go_to_a_program_and_not_to_a_terminal(texts, model):
     arguments = [sys.executable, "-m", "pocketbert", "encode", str(texts), "--model", model, "--out", "-"]
     done = subprocess.run(arguments, capture_output=True, check=True)

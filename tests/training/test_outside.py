@@ -89,6 +89,7 @@ def test_it_trains_saves_what_it_trained_and_predicts(method, files, model, tmp_
     command(tmp_path, "evaluate", run, files / "test.csv")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_killed_it_goes_on_to_the_same_bytes(method, model, tmp_path):
     settings = {"learning_rate": [1e-2, 3e-2], "epochs": 3, "max_length": 32, "threads": 1}

@@ -72,7 +72,9 @@ def test_multitask_is_chosen_on_its_own_dev_and_keeps_its_own_head(model, tmp_pa
     written = json.loads((run.folder / "settings.json").read_text())
     assert list(written["others"]) == ["other", "third"]
     assert run.seen(task.others[0].train).all(), "what the others learnt from, the run has learnt from"
-    mean = train_run(task, "multitask", tmp_path / "mean", model=model, settings={**QUICK, "keep": "best", "selection": "mean"})
+    mean = train_run(
+        task, "multitask", tmp_path / "mean", model=model, settings={**QUICK, "keep": "best", "selection": "mean"}
+    )
     values = mean.metrics["matrices"][0]["values"]
     assert mean.metrics["best"]["dev_accuracy"] == pytest.approx(max(np.mean(line) for line in values))
 

@@ -35,8 +35,8 @@ def sentence(one: ChangeResult, label: str, margin: float, control: ChangeResult
         told = f"{swap}: the mean change is shown to be smaller than {points(margin)} ({interval})."
     elif one.detectable >= 1:
         told = (
-            f"{swap}: mean change {100 * one.mean_change:+.1f} points ({interval}); with {one.templates} templates none "
-            f"can be significant after correction for the other comparisons ({p_value(one.p_corrected)})."
+            f"{swap}: mean change {100 * one.mean_change:+.1f} points ({interval}); with {one.templates} templates "
+            f"none can be significant after correction for the other comparisons ({p_value(one.p_corrected)})."
         )
     else:
         told = (
