@@ -117,11 +117,25 @@ def test_minutes_are_planned_from_what_was_measured_kept_and_gone_on_with(tmp_pa
 
 
 @pytest.mark.slow
-def test_one_plan_gives_the_same_bytes_with_one_worker_and_with_two(tmp_path, reviews):
+def test_one_plan_gives_the_same_bytes_with_one_worker_with_two_and_on_ray(tmp_path, reviews, only_ray):
+    pytest.importorskip("ray", reason="Ray is not installed (the extra: pocketbert[ray])")
+    from study.test_ray import Cluster
+
     arguments = ["study", reviews, "--models", "pocket-tiny", "--methods", "frozen", "--minutes", "1", "--folds", "3"]
     run(*arguments, "--workers", "2", "--out", tmp_path / "two", home=tmp_path / "home")
-    (tmp_path / "one" / "runs").mkdir(parents=True)
-    shutil.copy(tmp_path / "two" / "plan.json", tmp_path / "one")
+    for name in ("one", "ray"):
+        (tmp_path / name / "runs").mkdir(parents=True)
+        shutil.copy(tmp_path / "two" / "plan.json", tmp_path / name)
     run(*arguments, "--workers", "1", "--out", tmp_path / "one", home=tmp_path / "another home")
     assert (tmp_path / "one" / "plan.json").read_bytes() == (tmp_path / "two" / "plan.json").read_bytes()
     assert numbers_of(tmp_path / "one") == numbers_of(tmp_path / "two")
+    cluster = Cluster(tmp_path / "home")
+    try:
+        place = ["--include-dashboard=false", f"--temp-dir={cluster.folder}"]
+        cluster.add("--head", f"--port={cluster.port}", "--num-cpus=2", *place)
+        where = ["--workers", f"ray://{cluster.address}", "--out", tmp_path / "ray"]
+        run(*arguments, *where, home=tmp_path / "home")
+    finally:
+        cluster.end()
+    assert (tmp_path / "ray" / "plan.json").read_bytes() == (tmp_path / "two" / "plan.json").read_bytes()
+    assert numbers_of(tmp_path / "ray") == numbers_of(tmp_path / "two")
